@@ -34,7 +34,7 @@ from proreus.worlds.vms.simulation.world import (
     compile_trace,
     with_servers,
 )
-from proreus.worlds.vms.training.lanes import BatchedVms, BatchSettings, RowLanes
+from proreus.worlds.vms.training.lanes import BatchedVms, BatchSettings, VmRowLanes
 
 TRAINING, CHOOSING, MACHINES = 15_000, 20_000, 30_000
 """Runs of training start before the first of these machines of the trace, those that choose among networks
@@ -45,14 +45,14 @@ Network = TypeVar("Network", bound=torch.nn.Module)
 Choose = Callable[[Choices], I64]
 
 
-def servers(count: int, lanes: int, starts: BatchSettings, ending_cost: float = 0.0) -> RowLanes:
+def servers(count: int, lanes: int, starts: BatchSettings, ending_cost: float = 0.0) -> VmRowLanes:
     """So many runs side by side; each placement is worth 1, or only the end of a run costs something."""
     options = with_servers(SCENARIOS["recovering"], count)
     trace = generate_vms(MACHINES, seed=0)
-    return RowLanes(BatchedVms(compile_trace(trace, options.double), options, lanes, starts), ending_cost)
+    return VmRowLanes(BatchedVms(compile_trace(trace, options.double), options, lanes, starts), ending_cost)
 
 
-def judge(lanes: RowLanes, choose: Choose, seed: int) -> float:
+def judge(lanes: VmRowLanes, choose: Choose, seed: int) -> float:
     """Mean return of the first run of every lane."""
     seen, total = lanes.reset(seed), np.zeros(len(lanes))
     running = np.ones(len(lanes), dtype=np.bool_)
@@ -95,7 +95,9 @@ def loaded(network: Network, tensors: Arrays) -> Network:
     return network
 
 
-def kept(name: str, lanes: RowLanes, updates: Iterator[Update], policy: Callable[[Arrays], Choose]) -> Choose:
+def kept(
+    name: str, lanes: VmRowLanes, updates: Iterator[Update], policy: Callable[[Arrays], Choose]
+) -> Choose:
     """The policy that does best in `lanes`, of those that training passes through."""
     best, most = None, -np.inf
     for update in updates:

@@ -16,8 +16,10 @@ from tests.worlds.pods.flat_networks import to_vector
 @pytest.mark.parametrize("nodes", [3])
 def test_the_batched_peer_has_our_network_and_masks(nodes: int) -> None:
     batch = train.new_batch(compile_workload(generate("small", 0, nodes=nodes, pods=30)), 4)
-    env = train_peers.LanesEnv(batch)
-    policy = train_peers.ScorerPolicy(env.observation_space, env.action_space, lambda _: 1e-3, nodes=nodes)
+    env = train_peers.PeerLanesEnv(batch)
+    policy = train_peers.PeerScorerPolicy(
+        env.observation_space, env.action_space, lambda _: 1e-3, nodes=nodes
+    )
     seen = env.reset()
     choices = batch.observe()
     chances, values = policy._look(torch.from_numpy(seen))
@@ -47,7 +49,9 @@ def test_rows_have_goals_and_peers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_plain_env_is_a_gymnasium_env() -> None:
-    env = train_peers.PlainEnv(train.new_batch(compile_workload(generate("small", 0, nodes=3, pods=30)), 1))
+    env = train_peers.PeerPlainEnv(
+        train.new_batch(compile_workload(generate("small", 0, nodes=3, pods=30)), 1)
+    )
     seen, _ = env.reset(seed=0)
     assert env.observation_space.contains(seen)
     for action in (0, 7, 3):

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from proreus.cli import compile_progress
-from proreus.cli.arguments import Common
+from proreus.cli.arguments import CommonArguments
 from proreus.kernels.compile_notice import heard_by, tell
 
 KERNELS = """
-from proreus.cli.arguments import Common
+from proreus.cli.arguments import CommonArguments
 from proreus.cli.compile_progress import compiling_said
 from proreus.kernels.jit import compiled
 
@@ -28,7 +28,7 @@ def tripled(number):
     return doubled(number) + number
 
 
-with compiling_said(Common()):
+with compiling_said(CommonArguments()):
     assert tripled(2) == 6 and tripled(3) == 9
 """
 
@@ -55,7 +55,7 @@ def test_how_far_it_is_is_said_every_ten_seconds(
 ) -> None:
     now = 100.0
     monkeypatch.setattr("proreus.cli.compile_progress.time.monotonic", lambda: now)
-    with compile_progress.compiling_said(Common()):
+    with compile_progress.compiling_said(CommonArguments()):
         for _ in range(25):
             tell()
             now += 1.0
@@ -64,7 +64,7 @@ def test_how_far_it_is_is_said_every_ten_seconds(
         f"proreus: {compile_progress.COMPILING} ({far})"
         for far in ("takes about a minute", "11 so far", "21 so far")
     ]
-    with compile_progress.compiling_said(Common(quiet=True)):
+    with compile_progress.compiling_said(CommonArguments(quiet=True)):
         tell()
     assert capsys.readouterr().err == ""
 

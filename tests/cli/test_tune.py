@@ -14,8 +14,8 @@ import pytest
 pytest.importorskip("cmaes", reason="training needs the extra `learn`")
 
 from proreus.compare.output_folder import only_one_writes
-from proreus.compare.trials import Task, TrialResult
-from proreus.learning.specialist import Search, Trained
+from proreus.compare.trials import TrialResult, TrialTask
+from proreus.learning.specialist import Search, TrainedSpecialist
 from proreus.policies.checkpoint import Checkpoint
 from proreus.workers.processes import Workers
 from proreus.worlds.pods.training.goal import ESConfig
@@ -87,7 +87,7 @@ def test_what_was_trained_is_no_checkpoint_called_candidate_until_it_is_judged(
     """A judge that adds `gain` to what was trained, and looks into the folder meanwhile."""
     seen: list[list[str]] = []
 
-    def judge(tasks: Sequence[Task], workers: Workers) -> tuple[TrialResult, ...]:
+    def judge(tasks: Sequence[TrialTask], workers: Workers) -> tuple[TrialResult, ...]:
         trained = tasks[0].policies[0].startswith("out")
         if trained:
             seen.append(sorted(path.name for path in Path("out").iterdir()))
@@ -98,9 +98,11 @@ def test_what_was_trained_is_no_checkpoint_called_candidate_until_it_is_judged(
             for name in task.policies
         )
 
-    def specialised(search: Search, *given: Any) -> Iterator[Trained]:
+    def specialised(search: Search, *given: Any) -> Iterator[TrainedSpecialist]:
         identity = search.learner.identity((search.scenario,), (search.config,))
-        yield Trained(Checkpoint(identity.card({}, 1, 1.0), {"weights": np.zeros(3)}), 1, "generation 1")
+        yield TrainedSpecialist(
+            Checkpoint(identity.card({}, 1, 1.0), {"weights": np.zeros(3)}), 1, "generation 1"
+        )
 
     monkeypatch.setattr("proreus.compare.tune.run_trials", judge)
     monkeypatch.setattr("proreus.compare.tune.specialise", specialised)

@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("cmaes", reason="training needs the extra `learn`")
 
 from proreus.cli.arguments import flags_in
-from proreus.learning.specialist import Search, Specialist, Trained
+from proreus.learning.specialist import Search, Specialist, TrainedSpecialist
 from proreus.policies.checkpoint import Checkpoint
 from proreus.worlds.functions.training.goal import FunctionsESConfig
 from proreus.worlds.functions.training.specialist import SPECIALIST as INSTANCES
@@ -155,12 +155,12 @@ def test_workflows_are_judged_by_what_is_paid_or_how_long_it_takes(
 def test_what_is_worse_than_a_rule_is_not_handed_out(
     proreus: Proreus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def worse(search: Search, *given: Any) -> Iterator[Trained]:
+    def worse(search: Search, *given: Any) -> Iterator[TrainedSpecialist]:
         """Weights that spread the small ones, so that the large ones find no node."""
         weights = np.zeros(len(FEATURES))
         weights[FEATURES.index("scarcer free here")] = 1.0
         card = search.learner.identity((search.scenario,), (search.config,)).card({}, 1, 1.0)
-        yield Trained(Checkpoint(card, {"weights": weights}), 1, "generation 1")
+        yield TrainedSpecialist(Checkpoint(card, {"weights": weights}), 1, "generation 1")
 
     monkeypatch.setattr("proreus.compare.tune.specialise", worse)
     file = write_machines(Path("mine.csv"), 1_500)

@@ -12,7 +12,7 @@ import pytest
 from proreus.compare.comparison import CompareRequest, compare
 from proreus.compare.trials import TrialResult
 from proreus.model.errors import InputError, UsageError, WorkError
-from proreus.worlds.pods.scenarios import Generated, PodScenario, Source
+from proreus.worlds.pods.scenarios import Generated, PodScenario, WorkloadSource
 from proreus.worlds.pods.simulation.world import PodsOptions
 from tests.compare.compare_cases import Failing, Killed, Tiny
 
@@ -20,7 +20,7 @@ Heard = tuple[int, int, str]
 """Of progress: how many runs are done, of how many, and which."""
 
 
-def request(*sources: Source, processes: int = 1, seeds: tuple[int, ...] = (0, 1)) -> CompareRequest:
+def request(*sources: WorkloadSource, processes: int = 1, seeds: tuple[int, ...] = (0, 1)) -> CompareRequest:
     scenarios = tuple(PodScenario(source) for source in sources)
     return CompareRequest(scenarios, ("best_fit", "random"), seeds=seeds, processes=processes)
 

@@ -21,7 +21,7 @@ from proreus.contract.world import World
 from proreus.model.decision import Place, Preempt
 from proreus.worlds import WORLDS, register, registered, world
 from proreus.worlds.functions.model import Keep
-from proreus.worlds.functions.model import Place as PlaceInstance
+from proreus.worlds.functions.model import StartInstance as PlaceInstance
 from proreus.worlds.inference.model.decision import Scale
 from proreus.worlds.rebalance.decision import Migrate
 from proreus.worlds.rebalance.windows.datasets.generator import WindowsConfig

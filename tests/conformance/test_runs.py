@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from proreus.contract.play import Noted, step, step_by_step, walk
+from proreus.contract.play import NotedDecisions, step, step_by_step, walk
 from proreus.contract.simulation import Simulation
 from proreus.model.errors import IllegalDecision
 from tests.conformance.cases import (
@@ -145,7 +145,7 @@ def test_what_is_said_of_a_world_is_there(case: Case) -> None:
 
 
 def _decisions(case: Case) -> list[Any]:
-    noted = Noted(case.make(case.main).fresh(0))
+    noted = NotedDecisions(case.make(case.main).fresh(0))
     walk(case.scenario.start(work_of(case), 0), noted)
     assert noted.decisions
     return noted.decisions

@@ -11,7 +11,7 @@ import pytest
 
 from proreus.data.cleaning.options import CleaningOptions, ColumnOptions, RepairOptions
 from proreus.data.cleaning.pipeline import clean
-from proreus.data.cleaning.report import Report, Rule
+from proreus.data.cleaning.report import CleaningRule, Report
 from proreus.model.errors import InputError, UsageError
 from tests.real_data import real_data
 
@@ -66,8 +66,8 @@ def test_a_short_gap_repeats_the_last_value_of_a_monitor_and_counts_no_sample(tm
         ("1200", "1.0", "1"), ("1500", "2.0", "1"), ("1800", "2.0", "0"), ("2100", "4.0", "1"),
         ("2400", "5.0", "1"),
     ]  # fmt: skip
-    assert (report.tallies[Rule.GAP].repaired, report.windows_filled) == (1, 1)
-    assert report.tallies[Rule.GAP].examples == [4]
+    assert (report.tallies[CleaningRule.GAP].repaired, report.windows_filled) == (1, 1)
+    assert report.tallies[CleaningRule.GAP].examples == [4]
 
 
 def test_a_gap_of_a_request_log_has_no_requests_and_is_no_fault(tmp_path: Path) -> None:
@@ -106,9 +106,9 @@ def test_of_monitor_samples_at_one_time_the_last_stays_and_repeats_go(tmp_path: 
     lines = monitor(["1", "2", "3", "4"])
     lines[2:2] = [lines[1], "1200,p,0.25,9"]
     report, windows, _ = cleaned(tmp_path, lines)
-    assert report.tallies[Rule.DUPLICATE].dropped == 1
-    assert report.tallies[Rule.DUPLICATE].examples == [3]
-    assert report.tallies[Rule.SAME_TIME].dropped == 1
+    assert report.tallies[CleaningRule.DUPLICATE].dropped == 1
+    assert report.tallies[CleaningRule.DUPLICATE].examples == [3]
+    assert report.tallies[CleaningRule.SAME_TIME].dropped == 1
     assert [row["mem"] for row in windows] == ["9.0", "2.0", "3.0", "4.0"]
     first = CleaningOptions(kind="monitor", repairs=RepairOptions(same_time="first"))
     assert cleaned(tmp_path, lines, first)[1][0]["mem"] == "1.0"
@@ -148,8 +148,8 @@ def test_a_sample_in_another_memory_unit_than_its_pod_is_converted(
     values[11] = mixed
     report, windows, _ = cleaned(tmp_path, monitor(values))
     assert float(windows[11]["mem"]) == 40 * MIB
-    assert report.tallies[Rule.MEM_UNIT].repaired == 1
-    assert report.tallies[Rule.MEM_UNIT].examples == [13]
+    assert report.tallies[CleaningRule.MEM_UNIT].repaired == 1
+    assert report.tallies[CleaningRule.MEM_UNIT].examples == [13]
     forced = CleaningOptions(columns=ColumnOptions(mem_unit="bytes"))
     assert float(cleaned(tmp_path, monitor(values), forced)[1][11]["mem"]) == float(mixed)
 
@@ -160,7 +160,7 @@ def test_millicores_among_cores_are_found_by_magnitude_but_a_busy_pod_is_not(tmp
     lines[9] = lines[9].replace("0.25", "3.5")  # a leap, but of believable cores
     report, windows, _ = cleaned(tmp_path, lines)
     assert (windows[5]["cpu"], windows[8]["cpu"]) == ("0.26", "3.5")
-    assert report.tallies[Rule.CPU_UNIT].repaired == 1
+    assert report.tallies[CleaningRule.CPU_UNIT].repaired == 1
     with pytest.raises(InputError, match=r"in\.csv:7: cpu unit"):
         cleaned(tmp_path, lines, CleaningOptions(repairs=RepairOptions(strict=True)))
 
@@ -170,7 +170,7 @@ def test_a_pod_counted_in_millicores_is_converted_as_a_whole(tmp_path: Path) -> 
     lines += [f"{1200 + 300 * i},q,0.5,1" for i in range(6)]
     report, windows, _ = cleaned(tmp_path, lines)
     assert {(row["pod"], row["cpu"]) for row in windows} == {("p", "0.25"), ("q", "0.5")}
-    assert report.tallies[Rule.CPU_UNIT].repaired == 6
+    assert report.tallies[CleaningRule.CPU_UNIT].repaired == 6
 
 
 def test_clock_jumps_are_refused_dropped_or_rebased(tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_clock_jumps_are_refused_dropped_or_rebased(tmp_path: Path) -> None:
     assert ([row["time"] for row in requests], report.rows_dropped) == (["5000", "5010"], 2)
     report, _, requests = cleaned(tmp_path, lines, CleaningOptions(repairs=RepairOptions(clock="rebase")))
     assert [row["time"] for row in requests] == ["5000", "5010", "5010", "5030"]
-    assert report.tallies[Rule.CLOCK_JUMP].repaired == 2
+    assert report.tallies[CleaningRule.CLOCK_JUMP].repaired == 2
 
 
 @pytest.mark.parametrize(("kind", "step", "moved"), [("requests", 1, 0), ("monitor", 300, 300)])
@@ -207,7 +207,10 @@ def test_a_single_time_far_ahead_is_the_fault_and_not_the_rows_after_it(
     report, found = with_clock("drop")
     assert (report.rows_dropped, found) == (1, others)
     report, found = with_clock("rebase")
-    assert report.tallies[Rule.CLOCK_SPIKE].repaired == 1 and report.tallies[Rule.CLOCK_JUMP].repaired == 0
+    assert (
+        report.tallies[CleaningRule.CLOCK_SPIKE].repaired == 1
+        and report.tallies[CleaningRule.CLOCK_JUMP].repaired == 0
+    )
     place = str(due - step + moved)
     assert sorted(found) == sorted([*others, place]) and report.rows_dropped == 0
 
@@ -217,7 +220,7 @@ def test_a_true_gap_is_no_spike(tmp_path: Path) -> None:
     lines = ["time,pod,cpu,mem"] + [f"{t},p,1,{i}" for i, t in enumerate(times)]
     report, _, requests = cleaned(tmp_path, lines)
     assert [int(row["time"]) for row in requests] == sorted(times)
-    assert report.tallies[Rule.LATE].repaired == 1
+    assert report.tallies[CleaningRule.LATE].repaired == 1
     strict = CleaningOptions(repairs=RepairOptions(strict=True))
     assert cleaned(tmp_path, [line for line in lines if "870" not in line], strict)[0].rows_out == 6
 
@@ -262,20 +265,29 @@ def test_a_row_a_little_late_is_sorted_into_its_place(tmp_path: Path) -> None:
     report, windows, requests = cleaned(tmp_path, lines)
     assert [row["time"] for row in requests] == ["290", "295", "310", "320"]
     assert [row["cpu"] for row in windows] == ["5.0", "10.0"]
-    assert report.tallies[Rule.LATE].repaired == 1
+    assert report.tallies[CleaningRule.LATE].repaired == 1
 
 
 @pytest.mark.parametrize(
     ("row", "rule"),
     [
-        ("5,p,-1,1", Rule.NEGATIVE), ("5,p,1,nan", Rule.NOT_FINITE), ("5,p,inf,1", Rule.NOT_FINITE),
-        ("5,p,1e400,1", Rule.NOT_FINITE), ("5,p,,1", Rule.MISSING), ("5,p,1,null", Rule.MISSING),
-        ("5,p,1_000,1", Rule.NOT_A_NUMBER), ("5,p,1,7 parsecs", Rule.NOT_A_NUMBER), ("5,p,1", Rule.CELLS),
-        ("5,p,1,1,1", Rule.CELLS), ("soon,p,1,1", Rule.TIME), (",p,1,1", Rule.TIME), ("5,,1,1", Rule.NAME),
+        ("5,p,-1,1", CleaningRule.NEGATIVE),
+        ("5,p,1,nan", CleaningRule.NOT_FINITE),
+        ("5,p,inf,1", CleaningRule.NOT_FINITE),
+        ("5,p,1e400,1", CleaningRule.NOT_FINITE),
+        ("5,p,,1", CleaningRule.MISSING),
+        ("5,p,1,null", CleaningRule.MISSING),
+        ("5,p,1_000,1", CleaningRule.NOT_A_NUMBER),
+        ("5,p,1,7 parsecs", CleaningRule.NOT_A_NUMBER),
+        ("5,p,1", CleaningRule.CELLS),
+        ("5,p,1,1,1", CleaningRule.CELLS),
+        ("soon,p,1,1", CleaningRule.TIME),
+        (",p,1,1", CleaningRule.TIME),
+        ("5,,1,1", CleaningRule.NAME),
     ],
-)  # fmt: skip
+)
 def test_a_row_that_cannot_be_read_is_dropped_or_refused_with_its_line(
-    tmp_path: Path, row: str, rule: Rule
+    tmp_path: Path, row: str, rule: CleaningRule
 ) -> None:
     lines = ["time,pod,cpu,mem", "1,p,1,1", row, "9,p,2,2"]
     report, windows, _ = cleaned(tmp_path, lines)
@@ -289,7 +301,10 @@ def test_bad_values_may_become_zero(tmp_path: Path) -> None:
     lines = ["time,pod,cpu,mem", "1,p,-1,4", "2,p,2,nan"]
     report, windows, _ = cleaned(tmp_path, lines, CleaningOptions(repairs=RepairOptions(bad_values="zero")))
     assert (windows[0]["cpu"], windows[0]["mem"], windows[0]["requests"]) == ("2.0", "4.0", "2")
-    assert (report.tallies[Rule.NEGATIVE].repaired, report.tallies[Rule.NOT_FINITE].repaired) == (1, 1)
+    assert (
+        report.tallies[CleaningRule.NEGATIVE].repaired,
+        report.tallies[CleaningRule.NOT_FINITE].repaired,
+    ) == (1, 1)
 
 
 def test_gzip_quotes_marks_and_carriage_returns_are_read(tmp_path: Path) -> None:
@@ -362,7 +377,7 @@ def test_the_real_monitor_export_needs_no_repair_but_its_gaps(tmp_path: Path) ->
     assert (report.kind, report.pods) == ("monitor", 8)
     assert (report.rows_in, report.rows_out) == (4787, 4787)
     touched = {rule for rule, tally in report.tallies.items() if tally.repaired or tally.dropped}
-    assert touched == {Rule.GAP}
+    assert touched == {CleaningRule.GAP}
     # Five samples are missing; the other eight windows are skipped by samples 300.04 s apart, once a pod.
     assert (report.windows_out, report.windows_filled) == (4800, 13)
     with path.open(newline="") as file:

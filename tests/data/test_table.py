@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proreus.data.table import Row, parse_number, read_headless, read_table, shown
+from proreus.data.table import TableRow, parse_number, read_headless, read_table, shown
 from proreus.model.errors import InputError
 
 Write = Callable[[str, str | bytes], Path]
 
 
-def row(cell: str) -> Row:
-    return Row(Path("t.csv"), 7, {"size": cell})
+def row(cell: str) -> TableRow:
+    return TableRow(Path("t.csv"), 7, {"size": cell})
 
 
 def test_reads_rows_with_their_lines(write: Write) -> None:

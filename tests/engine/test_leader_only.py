@@ -9,7 +9,7 @@ import pytest
 
 from proreus.engine.leader_election import NAMESPACE
 from proreus.engine.leader_only import LEASE_NAME, Controllers
-from proreus.engine.objects.errors import Refused
+from proreus.engine.objects.errors import StatusError
 from proreus.engine.objects.kinds import DEPLOYMENT, JOB, LEASE, POD, REPLICA_SET, Kind
 from proreus.engine.objects.registry import Registry
 from proreus.engine.runtimes.clock import LoopTimers
@@ -85,7 +85,7 @@ def test_a_fence_is_one_of_the_conditions_that_a_store_takes() -> None:
         wants = [await registry.creating(JOB, job(f"job-{number}")) for number in range(300)]
         held = Unchanged(LEASE.key(NAMESPACE, "fence"), int(fence["metadata"]["resourceVersion"]))
         outcomes = await registry.commit_each(wants, held)
-        assert not any(isinstance(one, Refused) for one in outcomes)
+        assert not any(isinstance(one, StatusError) for one in outcomes)
         assert store.most == 128, "as many as etcd takes"
 
     asyncio.run(play())

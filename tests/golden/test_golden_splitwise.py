@@ -21,7 +21,7 @@ from proreus.worlds.inference.model.cluster import (
 from proreus.worlds.inference.model.hardware import gpu
 from proreus.worlds.inference.model.llm import language_model
 from proreus.worlds.inference.simulation import columns as c
-from proreus.worlds.inference.simulation.cluster import Cluster
+from proreus.worlds.inference.simulation.cluster import InferenceCluster
 from proreus.worlds.inference.simulation.slowdown import published_times, slowdowns
 from tests.real_data import real_data
 
@@ -67,7 +67,7 @@ def recorded(folder: Path) -> dict[str, F64]:
     return {name: np.array([float(row[name]) for row in rows]) for name in rows[0]}
 
 
-def served(name: str) -> Cluster:
+def served(name: str) -> InferenceCluster:
     """The cluster of a run, when all is done."""
     data = real_data("llm/splitwise") / "llm" / "splitwise"
     file, groups, scheduler = RUNS[name]
@@ -75,7 +75,9 @@ def served(name: str) -> Cluster:
     model = language_model("bloom-176b")
     kinds = tuple(InstanceKind(one, model, gpu(one), f"bloom-176b/{one}/8") for one in (A100, H100))
     spec = ClusterSpec(kinds, groups, scheduler, compatibility=SPLITWISE_SIM)
-    cluster = Cluster(spec, read_splitwise(folder / f"{file}.csv"), read_perf_table(data / "perf_model.csv"))
+    cluster = InferenceCluster(
+        spec, read_splitwise(folder / f"{file}.csv"), read_perf_table(data / "perf_model.csv")
+    )
     cluster.advance()
     return cluster
 

@@ -24,7 +24,7 @@ from proreus.worlds.inference.model.cluster import ClusterSpec, Group, InstanceK
 from proreus.worlds.inference.model.hardware import gpu
 from proreus.worlds.inference.model.llm import language_model
 from proreus.worlds.inference.simulation import columns as c
-from proreus.worlds.inference.simulation.cluster import Cluster
+from proreus.worlds.inference.simulation.cluster import InferenceCluster
 from tests.real_data import real_data
 
 MEASURES: dict[str, Callable[[F64], float]] = {
@@ -70,7 +70,7 @@ def served_and_simulated(log: Logged, overhead: float | None = None) -> tuple[Se
         in_step=log.in_step,
     )
     spec = ClusterSpec((kind,), (Group("vllm", "mixed", log.in_step),), "jsq")
-    cluster = Cluster(spec, served.trace, {"layers": profile})
+    cluster = InferenceCluster(spec, served.trace, {"layers": profile})
     cluster.advance()
     rows = cluster.rows()
     rows = rows[np.argsort(rows[:, c.L_REQUEST])]
@@ -141,7 +141,7 @@ def errors_of(log: Shipped, folder: Path) -> tuple[dict[str, float], int]:
         room = kind.weights + log.kv_tokens * kind.model.kv_bytes
         kind = replace(kind, memory_share=(room + 0.5) / (kind.gpus * kind.gpu.memory))
         spec = replace(spec, kinds=(kind,))
-    cluster = Cluster(spec, scenario.load(0), timings_of(spec, scenario.table))
+    cluster = InferenceCluster(spec, scenario.load(0), timings_of(spec, scenario.table))
     cluster.advance()
     rows = cluster.rows()
     rows = rows[np.argsort(rows[:, c.L_REQUEST])]

@@ -13,7 +13,7 @@ from proreus.worlds.vms.model import DoubleRule
 from proreus.worlds.vms.play import play_runs
 from proreus.worlds.vms.policies.catalogue import make_vm_policy
 from proreus.worlds.vms.scenarios import parse_vm_scenario, trace_of
-from proreus.worlds.vms.simulation.columns import Work
+from proreus.worlds.vms.simulation.columns import VmWork
 from proreus.worlds.vms.simulation.outcome import trimmed_mean
 from proreus.worlds.vms.simulation.runs import planned_runs
 from proreus.worlds.vms.simulation.world import VmsOptions, compile_trace, with_servers
@@ -67,7 +67,7 @@ def test_spanes_table_by_size_is_met_exactly(servers: int) -> None:
 
 
 @lru_cache(maxsize=2)
-def work_of(double: DoubleRule) -> Work:
+def work_of(double: DoubleRule) -> VmWork:
     """The trace, made once for each rule."""
     scenario = parse_vm_scenario("huawei/recovering", real_data("vms"))
     assert scenario.file is not None

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from proreus.learning.ppo import PPOConfig
-from proreus.learning.run_folder import Identity, RunFolder, read_journal, read_settings, scenarios_of
+from proreus.learning.run_folder import RunFolder, RunIdentity, read_journal, read_settings, scenarios_of
 from proreus.learning.settings import config_from
-from proreus.learning.tensorboard import Board
+from proreus.learning.tensorboard import ScalarWriter
 from proreus.model.errors import InputError, UsageError
 from proreus.policies.checkpoint import Checkpoint
 from proreus.worlds.pods.scenarios import Generated, PodScenario, scenario_from_json
@@ -21,7 +21,7 @@ SCENARIOS = (
     PodScenario(Generated("gpu", 7), PodsOptions(drop_failures=True)),
     PodScenario(Generated("small")),
 )
-IDENTITY = Identity(
+IDENTITY = RunIdentity(
     world="pods",
     algorithm="es",
     kind="linear",
@@ -34,14 +34,14 @@ IDENTITY = Identity(
 )
 
 
-def folder(path: Path, *, resume: bool = False, identity: Identity = IDENTITY) -> RunFolder:
+def folder(path: Path, *, resume: bool = False, identity: RunIdentity = IDENTITY) -> RunFolder:
     """A run's folder."""
     return RunFolder(path, identity, resume=resume)
 
 
 def test_tensorboard_reads_what_is_written(tmp_path: Path) -> None:
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    board = Board(tmp_path)
+    board = ScalarWriter(tmp_path)
     board.add({"return": 1.5, "entropy": 0.25}, 1)
     board.add({"return": 2.5}, 3)
     # Without closing: a killed run can be looked at.
@@ -72,7 +72,7 @@ def test_a_run_says_what_it_was_asked_for(tmp_path: Path) -> None:
         replace(IDENTITY, scenarios=(PodScenario(Generated("gpu", 7)), SCENARIOS[1])),
     ],
 )
-def test_another_run_cannot_be_resumed_in_its_place(other: Identity, tmp_path: Path) -> None:
+def test_another_run_cannot_be_resumed_in_its_place(other: RunIdentity, tmp_path: Path) -> None:
     run = folder(tmp_path / "run")
     run.record({"generation": 0}, {}, 0)
     run.close()

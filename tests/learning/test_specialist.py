@@ -16,8 +16,8 @@ from proreus.contract.lanes import Arrays
 from proreus.kernels.arrays import F64
 from proreus.learning.learner import EvolutionLearner
 from proreus.learning.run_folder import NamedScenario
-from proreus.learning.specialist import Search, Trained, around_a_rule, specialise
-from proreus.policies.networks.tensor_layout import Part, tensors_of, vector_of
+from proreus.learning.specialist import Search, TrainedSpecialist, around_a_rule, specialise
+from proreus.policies.networks.tensor_layout import TensorPart, tensors_of, vector_of
 from tests.inline_pool import InlinePool
 
 BEST = np.array([1.0, 2.0, 3.0])
@@ -56,7 +56,7 @@ class Bowl:
         return {"weights": mean}
 
 
-def found(goal: Bowl, starts: dict[str, F64], until: float) -> list[Trained]:
+def found(goal: Bowl, starts: dict[str, F64], until: float) -> list[TrainedSpecialist]:
     """A search by a clock that ticks whenever it is looked at."""
     learner = EvolutionLearner(
         world="bowl",
@@ -104,7 +104,10 @@ def test_a_start_that_nothing_beats_stays() -> None:
     assert np.array_equal(trained[-1].checkpoint.tensors["weights"], BEST)
 
 
-PARTS = (Part("a", np.ones((2, 2)), np.array([[0.5, 0.0], [2.0, 1.0]])), Part("b", np.zeros(1), np.zeros(1)))
+PARTS = (
+    TensorPart("a", np.ones((2, 2)), np.array([[0.5, 0.0], [2.0, 1.0]])),
+    TensorPart("b", np.zeros(1), np.zeros(1)),
+)
 
 
 def test_a_network_around_a_rule_is_found_again_as_a_vector() -> None:

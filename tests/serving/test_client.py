@@ -14,13 +14,13 @@ import pytest
 
 import proreus.serving.client as client_package
 from proreus.model.errors import UsageError
-from proreus.serving.admission import Admission
+from proreus.serving.admission import RequestAdmission
 from proreus.serving.client.grpc import AsyncGrpcClient, GrpcClient
 from proreus.serving.client.rest import AsyncRestClient, ClientOptions, RestClient, ServiceError
 from proreus.serving.cluster_api.request import DecideRequest
 from proreus.serving.server.http import HttpApp
 from proreus.serving.server.rest_handlers import RestApi
-from proreus.serving.server.rest_server import RestDoor
+from proreus.serving.server.rest_server import RestServer
 from tests.serving.door_cases import Doors
 from tests.serving.test_cluster_api import REQUEST
 
@@ -97,7 +97,7 @@ def test_a_service_that_comes_late_is_reached(doors: Doors) -> None:
 
     application = doors.running.application
     api = RestApi(application, 1 << 20)
-    door = RestDoor(HttpApp(api.routes(), Admission(), application.service.measurements))
+    door = RestServer(HttpApp(api.routes(), RequestAdmission(), application.service.measurements))
     late = threading.Timer(0.3, door.start, ("127.0.0.1", port))
     late.start()
     with RestClient(f"http://127.0.0.1:{port}", ClientOptions(retries=6)) as client:

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from proreus.model.errors import UsageError
-from proreus.serving.decision_service import Batch, Question
+from proreus.serving.decision_service import Question, StateBatch
 from proreus.serving.messages import Refusal, Refused
-from proreus.serving.pending_decisions import Decided, RecentDecisions
+from proreus.serving.pending_decisions import PendingDecision, RecentDecisions
 from proreus.serving.validation import Dimensions, as_mask
 from proreus.worlds.pods.policies.vector.model import FULL, draw_of, draws_of, fresh_scorer, fullest_with_room
 from tests.serving.door_cases import DIMENSIONS, NODES, Scripted, new_service
@@ -100,7 +100,7 @@ def test_the_log_probability_is_that_of_the_action(state: np.ndarray, determinis
 @given(arrays(np.float64, (5, 2 * NODES), elements=shares), st.booleans())
 def test_a_batch_decides_as_one_by_one(states: np.ndarray, deterministic: bool) -> None:
     service = new_service()
-    batch = service.predict_batch(Batch(states, deterministic=deterministic), "test")
+    batch = service.predict_batch(StateBatch(states, deterministic=deterministic), "test")
     single = [service.predict(Question(state, deterministic=deterministic), "test") for state in states]
     assert batch.actions.tolist() == [answer.action for answer in single]
     assert batch.log_probs.tolist() == pytest.approx([answer.log_prob for answer in single], abs=1e-6)
@@ -158,7 +158,7 @@ def test_a_model_that_fails_leaves_the_decision_to_the_rule() -> None:
     assert (answer.action, answer.decided_by, answer.log_prob) == (1, "rule", 0.0)
     assert answer.top is not None and [choice.action for choice in answer.top] == [1]
     assert service.measurements.counted("proreus_fallbacks", reason="error") == 1
-    batch = service.predict_batch(Batch(np.stack([state, state[::-1].copy()])), "test")
+    batch = service.predict_batch(StateBatch(np.stack([state, state[::-1].copy()])), "test")
     assert batch.decided_by == "rule" and batch.actions.tolist() == [1, 1]
 
 
@@ -259,12 +259,12 @@ def test_recent_decisions_are_bounded_and_the_newest_counts() -> None:
     recent = RecentDecisions(3)
     states = [np.full(2, float(i)) for i in range(5)]
     for i, state in enumerate(states):
-        recent.add(state, 0, Decided(-float(i), i, True, None))
+        recent.add(state, 0, PendingDecision(-float(i), i, True, None))
     assert len(recent) == 3
     assert recent.find(states[1], 0) is None
     assert recent.find(states[2], 1) is None
-    recent.add(states[2], 0, Decided(-9.0, 9, False, None))
-    recent.add(np.zeros(1), 0, Decided(0.0, 0, True, None))
+    recent.add(states[2], 0, PendingDecision(-9.0, 9, False, None))
+    recent.add(np.zeros(1), 0, PendingDecision(0.0, 0, True, None))
     found = recent.find(states[2], 0)
     assert found is not None and found.version == 9
     assert recent.find(states[3], 0) is None

@@ -11,11 +11,11 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from proreus.serving.admission import Admission
-from proreus.serving.application import Application
+from proreus.serving.admission import RequestAdmission
+from proreus.serving.application import ServiceParts
 from proreus.serving.protos import decision_pb2 as decision
 from proreus.serving.protos import scheduler_pb2 as scheduler
-from proreus.serving.server.grpc_server import GrpcDoor
+from proreus.serving.server.grpc_server import GrpcServer
 from tests.serving.door_cases import Doors, Scripted, new_service
 
 STATE = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
@@ -181,7 +181,7 @@ def test_the_rule_answers_before_the_clients_deadline() -> None:
     service = new_service(model, deadline_seconds=60.0)
     model.seconds = 60.0
     service._live.guard._usual = 60.0  # as if it had been that slow before
-    door = GrpcDoor(Application(service, None, None, None), Admission())  # type: ignore[arg-type]
+    door = GrpcServer(ServiceParts(service, None, None, None), RequestAdmission())  # type: ignore[arg-type]
     port = door.start("127.0.0.1:0")
     try:
         with grpc.insecure_channel(f"127.0.0.1:{port}") as slow:

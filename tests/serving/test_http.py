@@ -12,17 +12,17 @@ from typing import Any
 
 import pytest
 
-from proreus.serving.admission import Admission
+from proreus.serving.admission import RequestAdmission
 from proreus.serving.metrics import Measurements
 from proreus.serving.server.http import HttpApp, HttpLimits
-from proreus.serving.server.rest_server import RestDoor
-from proreus.serving.server.router import JSON, Answer, Reply, Request, Route
+from proreus.serving.server.rest_server import RestServer
+from proreus.serving.server.router import JSON, HandlerReply, Request, ResponseSpec, Route
 
 
 def new_app(handle: Any, concurrency: int = 1024, *, blocking: bool = True) -> HttpApp:
-    route = Route(handle, "Work.", Answer("Done.", {JSON: {}}), {JSON: {}}, blocking=blocking)
+    route = Route(handle, "Work.", ResponseSpec("Done.", {JSON: {}}), {JSON: {}}, blocking=blocking)
     limits = HttpLimits(concurrency=concurrency, log_every=1)
-    return HttpApp({"/work": {"POST": route}}, Admission(), Measurements(), limits)
+    return HttpApp({"/work": {"POST": route}}, RequestAdmission(), Measurements(), limits)
 
 
 async def call(app: HttpApp) -> tuple[int, dict[str, Any]]:
@@ -44,10 +44,10 @@ async def call(app: HttpApp) -> tuple[int, dict[str, Any]]:
 def test_more_at_once_than_allowed_are_told_to_come_again() -> None:
     go_on, begun = threading.Event(), threading.Semaphore(0)
 
-    def wait(request: Request) -> Reply:
+    def wait(request: Request) -> HandlerReply:
         begun.release()
         assert go_on.wait(60)
-        return Reply(b"{}")
+        return HandlerReply(b"{}")
 
     app = new_app(wait, concurrency=2)
 
@@ -68,7 +68,7 @@ def test_more_at_once_than_allowed_are_told_to_come_again() -> None:
 def test_a_failure_of_ours_is_logged_with_its_request_and_told_without_details(
     blocking: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def break_down(request: Request) -> Reply:
+    def break_down(request: Request) -> HandlerReply:
         raise RuntimeError("a secret detail")
 
     app = new_app(break_down, blocking=blocking)
@@ -83,7 +83,7 @@ def test_a_failure_of_ours_is_logged_with_its_request_and_told_without_details(
 
 
 def test_answered_requests_are_logged_as_often_as_asked(caplog: pytest.LogCaptureFixture) -> None:
-    app = new_app(lambda request: Reply(b"{}"))
+    app = new_app(lambda request: HandlerReply(b"{}"))
     with caplog.at_level(logging.INFO, logger="proreus"):
         asyncio.run(call(app))
     fields = caplog.records[-1].fields  # type: ignore[attr-defined]
@@ -92,9 +92,9 @@ def test_answered_requests_are_logged_as_often_as_asked(caplog: pytest.LogCaptur
 
 
 def test_the_short_cut_says_how_it_was_asked(caplog: pytest.LogCaptureFixture) -> None:
-    app = new_app(lambda request: Reply(b"{}"), blocking=False)
+    app = new_app(lambda request: HandlerReply(b"{}"), blocking=False)
     app.routes["/work"]["PUT"] = app.routes["/work"]["POST"]
-    door = RestDoor(app)
+    door = RestServer(app)
     port = door.start("127.0.0.1", 0)
     with (
         caplog.at_level(logging.INFO, logger="proreus"),
@@ -114,12 +114,12 @@ def test_the_short_cut_says_how_it_was_asked(caplog: pytest.LogCaptureFixture) -
 def test_a_request_under_way_is_answered_when_the_server_ends() -> None:
     began, go_on = threading.Event(), threading.Event()
 
-    def wait(request: Request) -> Reply:
+    def wait(request: Request) -> HandlerReply:
         began.set()
         assert go_on.wait(60)
-        return Reply(b'{"late": true}')
+        return HandlerReply(b'{"late": true}')
 
-    door = RestDoor(new_app(wait))
+    door = RestServer(new_app(wait))
     port = door.start("127.0.0.1", 0)
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
     connection.request("POST", "/work", b"{}", {"content-type": "application/json"})

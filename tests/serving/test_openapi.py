@@ -18,7 +18,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from proreus.serving.admission import Admission
+from proreus.serving.admission import RequestAdmission
 from proreus.serving.decision_service import ServiceOptions
 from proreus.serving.server.http import HttpApp
 from proreus.serving.server.rest_handlers import RestApi
@@ -37,7 +37,7 @@ CHECKS = (not_a_server_error, status_code_conformance, content_type_conformance,
 @pytest.fixture(scope="module")
 def schema(doors: Doors) -> Iterator[Any]:
     api = RestApi(doors.running.application, 1 << 20)
-    app = HttpApp(api.routes(), Admission(), doors.running.application.service.measurements)
+    app = HttpApp(api.routes(), RequestAdmission(), doors.running.application.service.measurements)
     yield schemathesis.openapi.from_asgi("/openapi.json", app)
     app.close()
 

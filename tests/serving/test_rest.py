@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 import uvicorn
 
-from proreus.serving.admission import Admission
+from proreus.serving.admission import RequestAdmission
 from proreus.serving.server.http import HttpApp, HttpLimits
 from proreus.serving.server.rest_handlers import RestApi
-from proreus.serving.server.rest_server import RestDoor
+from proreus.serving.server.rest_server import RestServer
 from tests.httpserver.delays import noted
 from tests.serving.door_cases import Doors, ask, open_doors, serving_options
 
@@ -39,7 +39,7 @@ def test_small_answers_leave_at_once(doors: Doors, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(uvicorn.Config, "get_loop_factory", lambda _: asyncio.new_event_loop)
     application = doors.running.application
     routes = RestApi(application, 1 << 20).routes()
-    door = RestDoor(HttpApp(routes, Admission(), application.service.measurements))
+    door = RestServer(HttpApp(routes, RequestAdmission(), application.service.measurements))
     port = door.start("127.0.0.1", 0)
     try:
         assert ask(port, "/health").status == 200
@@ -273,7 +273,7 @@ def test_sizes_times_and_connections_are_limited(tmp_path: Any) -> None:
 def test_rates_are_limited_but_for_probes(doors: Doors) -> None:
     application = doors.running.application
     routes = RestApi(application, 1 << 20).routes()
-    door = RestDoor(HttpApp(routes, Admission(rate=1.0), application.service.measurements))
+    door = RestServer(HttpApp(routes, RequestAdmission(rate=1.0), application.service.measurements))
     port = door.start("127.0.0.1", 0)
     try:
         codes = [ask(port, "/predict", {"state": STATE}).status for _ in range(8)]

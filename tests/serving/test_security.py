@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from proreus.model.errors import InputError
-from proreus.serving.admission import Admission, read_token
+from proreus.serving.admission import RequestAdmission, read_token
 from proreus.serving.client.grpc import GrpcClient
 from proreus.serving.client.rest import ClientOptions, RestClient, ServiceError
 from proreus.serving.messages import Refusal, Refused
@@ -90,7 +90,7 @@ def test_a_token_is_the_first_line(tmp_path: Path) -> None:
 
 def test_each_client_has_a_rate_of_its_own() -> None:
     now = [0.0]
-    admission = Admission(rate=2.0, clock=lambda: now[0])
+    admission = RequestAdmission(rate=2.0, clock=lambda: now[0])
     for client in ("a", "b"):
         admission.admit(None, client)
         admission.admit(None, client)

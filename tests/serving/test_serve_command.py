@@ -17,11 +17,11 @@ from proreus.cli.serve import DOORS, Security, ServeArguments, check_host
 from proreus.httpserver.sockets import listen
 from proreus.model.errors import UsageError, WorkError
 from proreus.policies.checkpoint import save_checkpoint
-from proreus.serving.admission import Admission
+from proreus.serving.admission import RequestAdmission
 from proreus.serving.client.grpc import GrpcClient
 from proreus.serving.client.rest import ClientOptions, RestClient, ServiceError
 from proreus.serving.models.version_store import ModelStore
-from proreus.serving.server.grpc_server import GrpcDoor
+from proreus.serving.server.grpc_server import GrpcServer
 from proreus.worlds.pods.policies.vector.model import checkpoint_of
 from tests.cli.runner import Ended, assert_refused
 from tests.serving.door_cases import Doors, fresh_checkpoint
@@ -191,6 +191,6 @@ def test_a_version_that_is_promoted_in_the_store_is_followed_and_a_damaged_one_i
 def test_a_port_in_use_is_one_line(doors: Doors) -> None:
     with pytest.raises(WorkError, match=f"REST cannot listen on 127.0.0.1:{doors.rest}"):
         listen("127.0.0.1", doors.rest)
-    door = GrpcDoor(doors.running.application, Admission())
+    door = GrpcServer(doors.running.application, RequestAdmission())
     with pytest.raises(WorkError, match=f"gRPC cannot listen on {doors.address}"):
         door.start(doors.address)

@@ -9,7 +9,7 @@ import numpy as np
 
 from proreus.kernels.arrays import F64
 from proreus.model.errors import InputError
-from proreus.policies.catalogue import AnyPolicy, Catalogue, Kind, Rule
+from proreus.policies.catalogue import AnyPolicy, Catalogue, CheckpointKind, Rule
 from proreus.policies.checkpoint import Checkpoint
 from proreus.policies.protocol import Explanation, Verdict
 from tests.toy.model import FEATURES, VERSION, ToyObservation, encode, rows_of
@@ -83,6 +83,6 @@ POLICIES = Catalogue(
         "random": Rule("any server, or the line", lambda name, options, seed: AnyServer(seed)),
     },
     main=("shortest", "fast", "random"),
-    kinds={"linear": Kind(VERSION, _linear), "actor": Kind(VERSION, _actor)},
+    kinds={"linear": CheckpointKind(VERSION, _linear), "actor": CheckpointKind(VERSION, _actor)},
     shipped=Path(__file__).parent / "pretrained" / "toy",
 )

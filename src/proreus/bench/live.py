@@ -22,7 +22,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from proreus.bench.live_cluster import GPU_EVERY, Generated, generate_cluster
+from proreus.bench.live_cluster import GPU_EVERY, GeneratedCluster, generate_cluster
 from proreus.bench.live_wire import wire_rows
 from proreus.contract.benchmark import BenchRow, claim
 from proreus.model.decision import Place
@@ -85,7 +85,7 @@ def bench_live(
 class _Live:
     """The open cluster under test, and the names of the pods in it."""
 
-    def __init__(self, generated: Generated) -> None:
+    def __init__(self, generated: GeneratedCluster) -> None:
         self.cluster, self.generated = OpenCluster(), generated
         self.names: list[str] = []
         self._coming = generated.pods(_SEED)
@@ -249,7 +249,7 @@ def _decision_rows(
     yield claim(f"{name}, a class never seen, median", "CPU-us", strange, better="lower", peer=peer)
 
 
-def _bytes_by_pod(generated: Generated, pods: int) -> float:
+def _bytes_by_pod(generated: GeneratedCluster, pods: int) -> float:
     """What a cluster takes for each pod, the pod itself not counted."""
     live = _Live(generated)
     live.fill(10 * len(generated.specs))  # what a class takes is not by pod

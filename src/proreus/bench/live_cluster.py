@@ -28,7 +28,7 @@ _MEMORY = (128, 256, 512, 1_024, 2_048)
 
 
 @dataclass(frozen=True)
-class Generated:
+class GeneratedCluster:
     """Nodes, the apps' specs with their weights, and budgets."""
 
     nodes: tuple[Node, ...]
@@ -46,7 +46,7 @@ class Generated:
                 number += 1
 
 
-def generate_cluster(nodes: int, seed: int) -> Generated:
+def generate_cluster(nodes: int, seed: int) -> GeneratedCluster:
     """A cluster of so many nodes."""
     rng = random.Random(seed)
     images = [f"registry/app-{app}:1" for app in range(APPS)]
@@ -54,7 +54,7 @@ def generate_cluster(nodes: int, seed: int) -> Generated:
         DisruptionBudget(f"app-{app}", match_labels({"app": f"app-{app}"}), max_unavailable=1)
         for app in range(0, APPS, APPS // _PROTECTED)
     )
-    return Generated(
+    return GeneratedCluster(
         nodes=tuple(_node(rng, n, images) for n in range(nodes)),
         specs=tuple(_spec(rng, app, images[app]) for app in range(APPS)),
         weights=tuple(1.0 / (1 + app) ** 0.5 for app in range(APPS)),

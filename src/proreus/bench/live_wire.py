@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from proreus.bench.live_cluster import GPU_EVERY, Generated
+from proreus.bench.live_cluster import GPU_EVERY, GeneratedCluster
 from proreus.bench.server_process import started, wait_for
 from proreus.contract.benchmark import BenchRow, claim
 from proreus.model.errors import UsageError
@@ -27,7 +27,7 @@ _ROUNDS, _QUESTIONS, _AT_ONCE = 4, 500, 2_000
 
 
 def wire_rows(
-    generated: Generated, pods: Sequence[Pod], policies: Sequence[str], tell: Callable[[str], None]
+    generated: GeneratedCluster, pods: Sequence[Pod], policies: Sequence[str], tell: Callable[[str], None]
 ) -> Iterator[BenchRow]:
     """Questions to a service that keeps the cluster with these pods, under each policy."""
     try:
@@ -40,7 +40,7 @@ def wire_rows(
 
 
 def _asked(
-    folder: Path, generated: Generated, pods: Sequence[Pod], how: tuple[str, Callable[[str], None]]
+    folder: Path, generated: GeneratedCluster, pods: Sequence[Pod], how: tuple[str, Callable[[str], None]]
 ) -> Iterator[BenchRow]:
     from proreus.serving.client import AddPod, ClientOptions, KeptCluster, RemovePod, RestClient
     from proreus.serving.client.remote_policy import node_wire, pod_wire

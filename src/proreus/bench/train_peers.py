@@ -35,7 +35,7 @@ def plain_rate(batch: BatchedPods, updates: int) -> float:
     """Steps per second of SB3's PPO with the hyper-parameters people start with on one env."""
     model = PPO(
         "MlpPolicy",
-        PlainEnv(batch),
+        PeerPlainEnv(batch),
         n_steps=2048,
         batch_size=64,
         n_epochs=10,
@@ -50,8 +50,8 @@ def batched_rate(batch: BatchedPods, updates: int) -> float:
     from proreus.bench.train import EPOCHS, LANES, MINIBATCHES, STEPS
 
     model = PPO(
-        ScorerPolicy,
-        LanesEnv(batch),
+        PeerScorerPolicy,
+        PeerLanesEnv(batch),
         n_steps=STEPS,
         batch_size=LANES * STEPS // MINIBATCHES,
         n_epochs=EPOCHS,
@@ -94,7 +94,7 @@ def _rate(model: PPO, updates: int) -> float:
     return float(max(rates))
 
 
-class PlainEnv(gymnasium.Env[F32, np.int64]):
+class PeerPlainEnv(gymnasium.Env[F32, np.int64]):
     """One lane for a policy without masks: an action that is not legal stands for the first that is."""
 
     def __init__(self, batch: BatchedPods) -> None:
@@ -129,7 +129,7 @@ class PlainEnv(gymnasium.Env[F32, np.int64]):
         return np.concatenate([choices.rows[0].reshape(-1), choices.context[0]])
 
 
-class LanesEnv(VecEnv):
+class PeerLanesEnv(VecEnv):
     """All lanes as an SB3 VecEnv; an observation is features, context and mask in one row."""
 
     def __init__(self, batch: BatchedPods) -> None:
@@ -183,7 +183,7 @@ class LanesEnv(VecEnv):
         return [False] * self.num_envs
 
 
-class ScorerPolicy(ActorCriticPolicy):
+class PeerScorerPolicy(ActorCriticPolicy):
     """The size-free scorer in torch as an SB3 policy with masks."""
 
     def __init__(

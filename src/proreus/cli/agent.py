@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from proreus.cli.arguments import Common, parse, prepare
+from proreus.cli.arguments import CommonArguments, parse, prepare
 from proreus.cli.cluster.engine_process import run_until_told, say
 from proreus.cli.cluster.flags import (
     Deciding,
     Judging,
     Machine,
-    Nodes,
     Silence,
+    SimulatedNodeFlags,
     check_prefix,
     check_together,
 )
 from proreus.cli.cluster.host_name import machine_name
-from proreus.cli.cluster.lock import Work, only_one
+from proreus.cli.cluster.lock import LockPurpose, only_one
 from proreus.cli.cluster.node_messages import nodes_in_words, nodes_told, running_on, say_left_behind
 from proreus.cli.cluster.state_dir import make_state_dir, state_dir
 from proreus.cli.output import new_console, write_json
@@ -57,11 +57,11 @@ class AgentArguments:
     standby: bool = False
     """Also run the scheduling and task agents; they wait while those of another process lead."""
     machine: Machine = field(default_factory=Machine)
-    nodes: Nodes = field(default_factory=Nodes)
+    nodes: SimulatedNodeFlags = field(default_factory=SimulatedNodeFlags)
     deciding: Deciding = field(default_factory=Deciding)
     silence: Silence = field(default_factory=Silence)
     judging: Judging = field(default_factory=Judging)
-    common: Common = field(default_factory=Common)
+    common: CommonArguments = field(default_factory=CommonArguments)
 
     def __post_init__(self) -> None:
         if not self.store:
@@ -82,7 +82,7 @@ def run(words: Sequence[str]) -> int:
     folder = arguments.dir or _usual_folder(name, arguments.store)
     with told_to_end() as ending:
         options = _options(arguments, name, folder)
-        with only_one(make_state_dir(folder), Work.AGENT) as holder:
+        with only_one(make_state_dir(folder), LockPurpose.AGENT) as holder:
             from proreus.cli.cluster.options import identity_of
 
             say(arguments.common, "starting")

@@ -11,8 +11,8 @@ import tyro
 
 from proreus.cli.arguments import parse, prepare
 from proreus.cli.cluster.documents import Document, read_all
-from proreus.cli.cluster.messages import Body, Refused
-from proreus.cli.cluster.resource_names import Target, kind_of_object, path_of
+from proreus.cli.cluster.messages import ApiRefused, Body
+from proreus.cli.cluster.resource_names import ObjectTarget, kind_of_object, path_of
 from proreus.cli.cluster.state_dir import Where
 from proreus.cli.output import Output, new_console, write_json
 from proreus.engine.objects.kinds import KINDS
@@ -66,7 +66,7 @@ def run(words: Sequence[str]) -> int:
     return 0
 
 
-def target_of(document: Document, namespace: str) -> tuple[Target, str]:
+def target_of(document: Document, namespace: str) -> tuple[ObjectTarget, str]:
     """Which object a document describes, and in which namespace; it is put there."""
     value = document.value
     api_version, kind = value.get("apiVersion"), value.get("kind")
@@ -78,18 +78,20 @@ def target_of(document: Document, namespace: str) -> tuple[Target, str]:
     if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
         raise document.fail("the field is missing", "metadata.name")
     if not known.namespaced:
-        return Target(known, metadata["name"]), ""
+        return ObjectTarget(known, metadata["name"]), ""
     stated = metadata.setdefault("namespace", namespace)
-    return Target(known, metadata["name"]), str(stated)
+    return ObjectTarget(known, metadata["name"]), str(stated)
 
 
-def _apply(client: Client, document: Document, target: Target, namespace: str, *, dry_run: bool) -> Done:
+def _apply(
+    client: Client, document: Document, target: ObjectTarget, namespace: str, *, dry_run: bool
+) -> Done:
     path = path_of(target.kind, namespace, target.name)
     before = _revision(client, path)
     params = {"fieldManager": MANAGER, "force": "true", **({"dryRun": "All"} if dry_run else {})}
     try:
         answer = client.ask("PATCH", path, params, Body.of(document.value, _APPLY))
-    except Refused as refused:
+    except ApiRefused as refused:
         if refused.code in _BAD_INPUT:
             raise document.fail(str(refused)) from refused
         raise WorkError(f"{target.shown}: {refused}") from refused
@@ -104,7 +106,7 @@ def _revision(client: Client, path: str) -> str | None:
     """That of the object that stands there; None: there is none."""
     try:
         found: dict[str, Any] = client.get(path)
-    except Refused as refused:
+    except ApiRefused as refused:
         if refused.code != _NOT_FOUND:
             raise
         return None

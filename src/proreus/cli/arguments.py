@@ -27,7 +27,7 @@ Arguments = TypeVar("Arguments")
 
 
 @dataclass(frozen=True)
-class Common(Output):
+class CommonArguments(Output):
     """Flags that every verb has; training has the seed among the settings of its algorithm."""
 
     seed: int = 0

@@ -13,7 +13,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 
 import tyro
 
-from proreus.cli.arguments import Common, parse, prepare
+from proreus.cli.arguments import CommonArguments, parse, prepare
 from proreus.cli.output import new_console, waiting, write_json
 from proreus.compare.layout import Sheet, laid_out
 from proreus.contract.benchmark import BenchRow, as_json
@@ -58,7 +58,7 @@ class BenchArguments:
 
     data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """A folder of real traces (or PROREUS_DATA); without one a generated workload stands in."""
-    common: Common = field(default_factory=Common)
+    common: CommonArguments = field(default_factory=CommonArguments)
 
 
 def _sizes(bench: Bench) -> list[tuple[str, object, object]]:

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import tyro
 
-from proreus.cli.arguments import Common, parse_named, prepare
+from proreus.cli.arguments import CommonArguments, parse_named, prepare
 from proreus.cli.output import new_console, write_json
 from proreus.contract.world import World
 from proreus.learning.run_folder import code_version
@@ -40,7 +40,7 @@ class CombineArguments:
     """The checkpoint to write."""
     data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """The folder of datasets, for POLICY=SCENARIO; or set PROREUS_DATA."""
-    common: Common = field(default_factory=Common)
+    common: CommonArguments = field(default_factory=CommonArguments)
 
 
 def run(words: Sequence[str]) -> int:

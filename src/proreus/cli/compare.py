@@ -19,7 +19,7 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-from proreus.cli.arguments import Common, prepare
+from proreus.cli.arguments import CommonArguments, prepare
 from proreus.cli.compile_progress import COMPILING
 from proreus.cli.output import Output, new_console, waiting, write_json_bytes
 from proreus.cli.world_arguments import check_objective, parse_in_world, tuning_for, world_in
@@ -48,7 +48,7 @@ class CompareArguments:
     """Worker processes; 0: one per core."""
     ray: Annotated[str, tyro.conf.arg(metavar="ADDRESS|local")] = ""
     """Run on a Ray cluster: host:port of its head, auto, or local to start one here."""
-    common: Common = field(default_factory=Common)
+    common: CommonArguments = field(default_factory=CommonArguments)
 
 
 def run(words: Sequence[str]) -> int:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import tyro
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from proreus.cli.arguments import Common, parse, prepare
+from proreus.cli.arguments import CommonArguments, parse, prepare
 from proreus.cli.output import new_console, write_json
 from proreus.compare.learning_curves import curves_figure, held_out
 from proreus.contract.user_scenarios import read_back
@@ -30,7 +30,7 @@ class CurveArguments:
     """Folders of training runs."""
     out: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("learning_curve.png")
     """The picture to write."""
-    common: Common = field(default_factory=Common)
+    common: CommonArguments = field(default_factory=CommonArguments)
 
 
 def run(words: Sequence[str]) -> int:

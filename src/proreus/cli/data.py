@@ -10,7 +10,7 @@ from typing import Annotated
 import tyro
 
 from proreus.cli import data_clean, data_fetch
-from proreus.cli.arguments import Common, parse, prepare
+from proreus.cli.arguments import CommonArguments, parse, prepare
 from proreus.cli.data_list import print_datasets
 from proreus.data.catalogue import data_dir
 from proreus.model.errors import UsageError, unknown_name
@@ -24,7 +24,7 @@ class DataArguments:
 
     data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """The folder of datasets; or set PROREUS_DATA. Default: where proreus data fetch puts them."""
-    common: Common = field(default_factory=Common)
+    common: CommonArguments = field(default_factory=CommonArguments)
 
 
 def run(words: Sequence[str]) -> int:

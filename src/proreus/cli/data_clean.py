@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from proreus.cli.arguments import Common, parse, prepare
+from proreus.cli.arguments import CommonArguments, parse, prepare
 from proreus.cli.output import new_console, write_json
 from proreus.data.cleaning.options import CleaningOptions
 from proreus.data.cleaning.pipeline import REQUESTS_FILE, WINDOWS_FILE, clean
@@ -38,7 +38,7 @@ class CleanArguments:
     requests: bool = True
     """Also write every request with its pod and window, to replay windows in order."""
     options: CleaningOptions = field(default_factory=CleaningOptions)
-    common: Common = field(default_factory=Common)
+    common: CommonArguments = field(default_factory=CommonArguments)
 
 
 def run(words: Sequence[str]) -> int:

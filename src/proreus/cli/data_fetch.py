@@ -11,7 +11,7 @@ import tyro
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from proreus.cli.arguments import Common, parse, prepare
+from proreus.cli.arguments import CommonArguments, parse, prepare
 from proreus.cli.data_list import print_datasets
 from proreus.cli.output import new_console, write_json
 from proreus.data.catalogue import Dataset, data_dir, fetch_dir, remotes_of
@@ -38,7 +38,7 @@ class FetchArguments:
     """The folder to fetch to; or set PROREUS_DATA. Default: proreus in the user's folder for data."""
     mirror: Annotated[str, tyro.conf.arg(metavar="ADDRESS")] = ""
     """Fetch from here and not from the public addresses: a copy of a data folder over HTTP."""
-    common: Common = field(default_factory=Common)
+    common: CommonArguments = field(default_factory=CommonArguments)
 
 
 def run(words: Sequence[str]) -> int:

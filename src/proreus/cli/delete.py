@@ -13,8 +13,8 @@ from proreus.cli.apply import target_of
 from proreus.cli.arguments import parse, prepare
 from proreus.cli.cluster.argument_order import flags_first
 from proreus.cli.cluster.documents import read_all
-from proreus.cli.cluster.messages import Body, Refused
-from proreus.cli.cluster.resource_names import Target, path_of, targets
+from proreus.cli.cluster.messages import ApiRefused, Body
+from proreus.cli.cluster.resource_names import ObjectTarget, path_of, targets
 from proreus.cli.cluster.state_dir import Where
 from proreus.cli.output import Output, new_console, waiting, write_json
 from proreus.model.errors import UsageError, WorkError
@@ -71,7 +71,7 @@ class DeleteArguments:
 class _Object:
     """What is to go."""
 
-    target: Target
+    target: ObjectTarget
     namespace: str
 
     @property
@@ -121,7 +121,7 @@ def _wanted(client: Client, arguments: DeleteArguments) -> Iterator[_Object]:
             params = {"labelSelector": arguments.selector} if arguments.selector else {}
             listed = client.get(path_of(target.kind, arguments.namespace), params)
             for item in listed["items"]:
-                yield _Object(Target(target.kind, item["metadata"]["name"]), arguments.namespace)
+                yield _Object(ObjectTarget(target.kind, item["metadata"]["name"]), arguments.namespace)
 
 
 def _delete(client: Client, found: _Object, options: dict[str, Any], *, ignore: bool) -> str | None:
@@ -129,7 +129,7 @@ def _delete(client: Client, found: _Object, options: dict[str, Any], *, ignore: 
     try:
         uid: str = client.get(found.path)["metadata"]["uid"]
         client.ask("DELETE", found.path, body=Body.of({**options, "preconditions": {"uid": uid}}))
-    except Refused as refused:
+    except ApiRefused as refused:
         if refused.code == _NOT_FOUND and ignore:
             return None
         raise
@@ -148,7 +148,7 @@ def _wait(client: Client, deleted: list[tuple[_Object, str]], seconds: float) ->
 def _stands(client: Client, found: _Object, uid: str) -> bool:
     try:
         return bool(client.get(found.path)["metadata"]["uid"] == uid)
-    except Refused as refused:
+    except ApiRefused as refused:
         if refused.code != _NOT_FOUND:
             raise
         return False

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import tyro
 
-from proreus.cli.arguments import Common, parse, prepare
+from proreus.cli.arguments import CommonArguments, parse, prepare
 from proreus.cli.compare import Destination, compare_and_write, seeds_from
 from proreus.cli.output import new_console
 from proreus.compare.comparison import CompareRequest
@@ -36,7 +36,7 @@ class DemoArguments:
     """How many seeds."""
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("reports/demo")
     """Where the report goes."""
-    common: Common = field(default_factory=Common)
+    common: CommonArguments = field(default_factory=CommonArguments)
 
 
 def run(words: Sequence[str]) -> int:

@@ -10,8 +10,8 @@ import tyro
 
 from proreus.cli.arguments import parse, prepare
 from proreus.cli.cluster.argument_order import flags_first
-from proreus.cli.cluster.descriptions import Surroundings, describe
-from proreus.cli.cluster.resource_names import Target, path_of, targets
+from proreus.cli.cluster.descriptions import RelatedObjects, describe
+from proreus.cli.cluster.resource_names import ObjectTarget, path_of, targets
 from proreus.cli.cluster.sections import print_sections
 from proreus.cli.cluster.state_dir import Where
 from proreus.cli.output import Output, new_console, write_json
@@ -61,7 +61,7 @@ def run(words: Sequence[str]) -> int:
     return 0
 
 
-def _find(client: Client, target: Target, arguments: DescribeArguments) -> list[dict[str, Any]]:
+def _find(client: Client, target: ObjectTarget, arguments: DescribeArguments) -> list[dict[str, Any]]:
     if target.name:
         return [client.get(path_of(target.kind, arguments.namespace, target.name))]
     params = {"labelSelector": arguments.selector} if arguments.selector else {}
@@ -69,7 +69,7 @@ def _find(client: Client, target: Target, arguments: DescribeArguments) -> list[
     return items
 
 
-def _around(client: Client, target: Target, found: dict[str, Any]) -> Surroundings:
+def _around(client: Client, target: ObjectTarget, found: dict[str, Any]) -> RelatedObjects:
     """What else is told of an object: its events, the pods of a node, the ReplicaSets of a Deployment."""
     metadata = found["metadata"]
     selected = {"involvedObject.kind": target.kind.kind, "involvedObject.name": metadata["name"]}
@@ -81,7 +81,7 @@ def _around(client: Client, target: Target, found: dict[str, Any]) -> Surroundin
     match target.kind:
         case kind if kind == NODE:
             params = {"fieldSelector": _selector({"spec.nodeName": metadata["name"]})}
-            return Surroundings(events, pods=client.get(path_of(POD), params)["items"])
+            return RelatedObjects(events, pods=client.get(path_of(POD), params)["items"])
         case kind if kind == DEPLOYMENT:
             owned = [
                 item
@@ -91,9 +91,9 @@ def _around(client: Client, target: Target, found: dict[str, Any]) -> Surroundin
                     for owner in item["metadata"].get("ownerReferences") or ()
                 )
             ]
-            return Surroundings(events, replica_sets=owned)
+            return RelatedObjects(events, replica_sets=owned)
         case _:
-            return Surroundings(events)
+            return RelatedObjects(events)
 
 
 def _selector(selected: dict[str, str]) -> str:

@@ -14,7 +14,7 @@ from typing import Annotated
 import tyro
 
 from proreus.cli.arguments import parse, prepare
-from proreus.cli.cluster.lock import Work, held_by, only_one
+from proreus.cli.cluster.lock import LockPurpose, held_by, only_one
 from proreus.cli.cluster.state_dir import state_dir
 from proreus.cli.output import Output, new_console, write_json
 from proreus.model.errors import UsageError, WorkError, needs_extra
@@ -56,7 +56,7 @@ def run(words: Sequence[str]) -> int:
     return 0
 
 
-def _end(folder: Path) -> Work | None:
+def _end(folder: Path) -> LockPurpose | None:
     """Tell whoever holds the folder to end, and wait until it has; what it was."""
     holder = held_by(folder)
     if holder is None:

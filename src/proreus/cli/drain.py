@@ -11,7 +11,7 @@ import tyro
 from rich.console import Console
 
 from proreus.cli.arguments import parse, prepare
-from proreus.cli.cluster.messages import Body, Refused
+from proreus.cli.cluster.messages import ApiRefused, Body
 from proreus.cli.cluster.resource_names import path_of
 from proreus.cli.cluster.state_dir import Where
 from proreus.cli.cordon import set_unschedulable
@@ -121,7 +121,7 @@ class _Draining:
         path = path_of(POD, metadata["namespace"], metadata["name"], "eviction")
         try:
             self._client.ask("POST", path, body=Body.of(eviction))
-        except Refused as refused:
+        except ApiRefused as refused:
             if refused.code == _TOO_MANY:
                 return str(refused)
             if refused.code != _NOT_FOUND:
@@ -134,7 +134,7 @@ class _Draining:
         metadata = pod["metadata"]
         try:
             found = self._client.get(path_of(POD, metadata["namespace"], metadata["name"]))
-        except Refused as refused:
+        except ApiRefused as refused:
             if refused.code != _NOT_FOUND:
                 raise
             return False

@@ -14,10 +14,10 @@ from rich.console import Console
 from proreus.cli.arguments import parse, prepare
 from proreus.cli.cluster.argument_order import flags_first
 from proreus.cli.cluster.documents import as_yaml
-from proreus.cli.cluster.messages import JSON, TABLE, Refused, Unreachable
-from proreus.cli.cluster.resource_names import Target, path_of, singular, targets
+from proreus.cli.cluster.messages import JSON, TABLE, ApiRefused, Unreachable
+from proreus.cli.cluster.resource_names import ObjectTarget, path_of, singular, targets
 from proreus.cli.cluster.state_dir import Where
-from proreus.cli.cluster.tables import Columns, Shown, columns_of, print_plain, print_rows, rows_of
+from proreus.cli.cluster.tables import Columns, TableView, columns_of, print_plain, print_rows, rows_of
 from proreus.cli.output import Output, new_console, write_json
 from proreus.model.errors import UsageError
 
@@ -77,9 +77,9 @@ class _Getting:
 
     def __init__(self, client: Client, arguments: GetArguments, console: Console) -> None:
         self._client, self._arguments, self._console = client, arguments, console
-        self._failed: Refused | None = None
+        self._failed: ApiRefused | None = None
 
-    def run(self, wanted: list[Target]) -> int:
+    def run(self, wanted: list[ObjectTarget]) -> int:
         form = self._arguments.output
         if self._arguments.watch:
             self._watch(wanted[0])
@@ -92,9 +92,9 @@ class _Getting:
             raise self._failed  # what was found has been shown
         return 0
 
-    def _show_tables(self, wanted: list[Target]) -> None:
+    def _show_tables(self, wanted: list[ObjectTarget]) -> None:
         several = len({target.kind for target in wanted}) > 1
-        by_kind: dict[str, list[tuple[Target, dict[str, Any]]]] = {}
+        by_kind: dict[str, list[tuple[ObjectTarget, dict[str, Any]]]] = {}
         for target in wanted:
             answer = self._ask(target, TABLE)
             if answer is not None:
@@ -117,10 +117,12 @@ class _Getting:
                 place = ""
             self._console.print(f"nothing found{place}", highlight=False)
 
-    def _shown(self, namespaced: bool, prefix: str) -> Shown:
-        return Shown(self._arguments.output == "wide", self._arguments.all_namespaces and namespaced, prefix)
+    def _shown(self, namespaced: bool, prefix: str) -> TableView:
+        return TableView(
+            self._arguments.output == "wide", self._arguments.all_namespaces and namespaced, prefix
+        )
 
-    def _show_objects(self, wanted: list[Target]) -> None:
+    def _show_objects(self, wanted: list[ObjectTarget]) -> None:
         found: list[dict[str, Any]] = []
         for target in wanted:
             answer = self._ask(target, JSON)
@@ -155,28 +157,28 @@ class _Getting:
     def _say(self, text: str) -> None:
         self._console.print(text, soft_wrap=True, highlight=False)
 
-    def _params(self, target: Target) -> dict[str, str]:
+    def _params(self, target: ObjectTarget) -> dict[str, str]:
         arguments = self._arguments
         params = {"labelSelector": arguments.selector, "fieldSelector": arguments.field_selector}
         if target.name:  # a watch of one object
             params["fieldSelector"] = f"metadata.name={target.name}"
         return {name: value for name, value in params.items() if value}
 
-    def _path(self, target: Target, name: str = "") -> str:
+    def _path(self, target: ObjectTarget, name: str = "") -> str:
         namespace = "" if self._arguments.all_namespaces else self._arguments.namespace
         return path_of(target.kind, namespace, name)
 
-    def _ask(self, target: Target, accept: str) -> dict[str, Any] | None:
+    def _ask(self, target: ObjectTarget, accept: str) -> dict[str, Any] | None:
         """The answer; None where one of several names is not there, which is told in the end."""
         try:
             params = {} if target.name else self._params(target)
             answer: dict[str, Any] = self._client.get(self._path(target, target.name), params, accept=accept)
             return answer
-        except Refused as refused:
+        except ApiRefused as refused:
             self._failed = refused
             return None
 
-    def _watch(self, target: Target) -> None:
+    def _watch(self, target: ObjectTarget) -> None:
         """What there is, then every change; a watch that ends or is too old begins again."""
         shown = self._shown(target.kind.namespaced, "")
         columns: Columns | None = None
@@ -194,7 +196,7 @@ class _Getting:
                 columns.widths = [max(w, len(text)) for w, text in zip(columns.widths, row, strict=True)]
             print_plain(self._console, rows, columns.widths)
 
-    def _events(self, target: Target) -> Iterator[dict[str, Any]]:
+    def _events(self, target: ObjectTarget) -> Iterator[dict[str, Any]]:
         table = self._arguments.output in ("table", "wide")
         accept = TABLE if table else JSON
         path, params = self._path(target), self._params(target)
@@ -205,7 +207,7 @@ class _Getting:
                 yield {"type": "ADDED", "object": found}
             try:
                 yield from self._changes(path, params, accept, listed["metadata"]["resourceVersion"])
-            except Refused as refused:
+            except ApiRefused as refused:
                 if refused.code != _GONE:
                     raise
 

@@ -218,7 +218,7 @@ def _experience(record: Experience) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Contents:
+class LogContents:
     """What a log has."""
 
     parts: int
@@ -233,7 +233,7 @@ class Contents:
     """Records that were in them, as far as that can be known."""
 
 
-def contents(log: RecordedLog, *, thoroughly: bool) -> Contents:
+def contents(log: RecordedLog, *, thoroughly: bool) -> LogContents:
     """Read a log through; thoroughly: what its records say, too."""
     reader = log.reader()
     parts = records = size = damaged = lost = 0
@@ -246,7 +246,7 @@ def contents(log: RecordedLog, *, thoroughly: bool) -> Contents:
                 damaged, lost = damaged + 1, lost + part.records
             else:
                 records += part.records
-        return Contents(parts, records, first, last, size, damaged + reader.damaged, lost + reader.lost)
+        return LogContents(parts, records, first, last, size, damaged + reader.damaged, lost + reader.lost)
     finally:
         reader.close()
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import tyro
 from rich.table import Table
 
-from proreus.cli.arguments import Common, parse, prepare
+from proreus.cli.arguments import CommonArguments, parse, prepare
 from proreus.cli.output import new_console, write_json
 from proreus.model.errors import InputError, UsageError, unknown_name
 from proreus.serving.models.version_store import ModelStore
@@ -31,7 +31,7 @@ class ModelsArguments:
     """Which version: for `show` (0: the live one) and `promote`."""
     keep: int = 5
     """For `gc`: how many of the newest versions stay, besides the live one and the one to roll back to."""
-    common: Common = field(default_factory=Common)
+    common: CommonArguments = field(default_factory=CommonArguments)
 
 
 def run(words: Sequence[str]) -> int:

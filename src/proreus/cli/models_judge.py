@@ -11,7 +11,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from proreus.cli.arguments import Common, parse, prepare
+from proreus.cli.arguments import CommonArguments, parse, prepare
 from proreus.cli.output import new_console, write_json
 from proreus.model.decision import action_count
 from proreus.model.errors import UsageError
@@ -40,7 +40,7 @@ class JudgeArguments:
     """The simulator's job file: also play these jobs, beside binpack."""
     seeds: int = 30
     """Generated workloads, from seed 3000 on."""
-    common: Common = field(default_factory=Common)
+    common: CommonArguments = field(default_factory=CommonArguments)
 
 
 def run(words: Sequence[str]) -> int:

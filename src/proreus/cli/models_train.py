@@ -9,7 +9,7 @@ from typing import Annotated
 
 import tyro
 
-from proreus.cli.arguments import Common, parse, prepare
+from proreus.cli.arguments import CommonArguments, parse, prepare
 from proreus.cli.output import new_console, waiting, write_json
 from proreus.cli.training_progress import interrupt_noted
 from proreus.worlds.pods.datasets.k8ssim import read_nodes
@@ -29,7 +29,7 @@ class VectorArguments:
     """Workloads that are played for each update."""
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("runs/vector")
     """The folder of the run: settings, journal, checkpoints, TensorBoard files."""
-    common: Common = field(default_factory=Common)
+    common: CommonArguments = field(default_factory=CommonArguments)
 
 
 def run(words: Sequence[str]) -> int:

@@ -13,7 +13,7 @@ import tyro
 from rich.table import Table
 
 from proreus.cli.arguments import parse, prepare
-from proreus.cli.log_places import Contents, RecordedLog, chosen, contents, exported, logs_at
+from proreus.cli.log_places import LogContents, RecordedLog, chosen, contents, exported, logs_at
 from proreus.cli.output import Output, new_console, write_json
 from proreus.model.errors import UsageError, unknown_name
 from proreus.model.files import check_writable, open_together
@@ -136,7 +136,7 @@ def _lines(logs: Sequence[RecordedLog], since: int) -> Iterator[bytes]:
             yield (json.dumps(record, separators=(",", ":")) + "\n").encode()
 
 
-def _table(found: dict[str, Contents]) -> Table:
+def _table(found: dict[str, LogContents]) -> Table:
     table = Table(box=None, pad_edge=False)
     for title in ("log", "records", "first", "last", "parts", "bytes", "damaged", "lost"):
         table.add_column(title, justify="left" if title == "log" else "right")

@@ -13,10 +13,10 @@ from typing import Annotated, Literal
 
 import tyro
 
-from proreus.cli.arguments import Common, parse_named, prepare
+from proreus.cli.arguments import CommonArguments, parse_named, prepare
 from proreus.cli.compile_progress import compiling_said
 from proreus.cli.output import new_console, write_json
-from proreus.cli.signals import Ending, told_to_end
+from proreus.cli.signals import StopEvent, told_to_end
 from proreus.httpserver.host_names import is_loopback
 from proreus.model.errors import UsageError, needs_extra
 from proreus.worlds.pods.policies.catalogue import POLICIES
@@ -56,7 +56,7 @@ class Security:
 
 
 @dataclass(frozen=True)
-class Limits:
+class ServeLimits:
     """What a client may ask of the service."""
 
     max_body: int = 32 * 1024 * 1024
@@ -133,8 +133,8 @@ class ServeArguments:
     """For the k8s simulator's commands. Decisions take microseconds and updates milliseconds on the CPU,
     which both use whatever is said here: a GPU would be slower at this size."""
     security: Security = field(default_factory=Security)
-    limits: Limits = field(default_factory=Limits)
-    common: Common = field(default_factory=Common)
+    limits: ServeLimits = field(default_factory=ServeLimits)
+    common: CommonArguments = field(default_factory=CommonArguments)
 
     def __post_init__(self) -> None:
         if self.deterministic and self.stochastic:
@@ -163,7 +163,7 @@ def run(words: Sequence[str]) -> int:
     return 0
 
 
-def _serve(door: str, arguments: ServeArguments, ending: Ending) -> None:
+def _serve(door: str, arguments: ServeArguments, ending: StopEvent) -> None:
     """Load, open the doors, and close them when told to."""
     try:
         from proreus.cli.serve_options import serving_options

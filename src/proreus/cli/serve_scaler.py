@@ -11,7 +11,7 @@ from typing import Annotated
 
 import tyro
 
-from proreus.cli.arguments import Common, parse, prepare
+from proreus.cli.arguments import CommonArguments, parse, prepare
 from proreus.cli.output import new_console, write_json
 from proreus.cli.signals import end_at_last, told_to_end
 from proreus.httpserver.host_names import is_loopback
@@ -98,7 +98,7 @@ class ScalerArguments:
     """Where the numbers of replicas asked for are kept, for when the scaler is started anew."""
     security: ScalerSecurity = field(default_factory=ScalerSecurity)
     limits: ScalerLimits = field(default_factory=ScalerLimits)
-    common: Common = field(default_factory=Common)
+    common: CommonArguments = field(default_factory=CommonArguments)
 
     def __post_init__(self) -> None:
         for name, port in (("port", self.port), ("http_port", self.http_port)):

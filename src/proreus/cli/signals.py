@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from types import FrameType
 
 
-class Ending(threading.Event):
+class StopEvent(threading.Event):
     """That the service was told to end."""
 
     has_loaded = False
@@ -22,13 +22,13 @@ class Ending(threading.Event):
 
 
 @contextlib.contextmanager
-def told_to_end() -> Iterator[Ending]:
+def told_to_end() -> Iterator[StopEvent]:
     """Set by the first SIGTERM or SIGINT; the second one ends the process at once.
 
     Before it is loaded nothing was promised to anybody, and loading may take a minute: it ends at once. An
     exception would not do: in a destructor or a callback of the compiler it is printed and lost.
     """
-    ending = Ending()
+    ending = StopEvent()
 
     def handle(number: int, _: FrameType | None) -> None:
         if ending.is_set():

@@ -15,7 +15,7 @@ import tyro
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from proreus.cli.arguments import Common, prepare
+from proreus.cli.arguments import CommonArguments, prepare
 from proreus.cli.explanation_tables import explanation_tables
 from proreus.cli.live_screen import screen
 from proreus.cli.output import new_console, waiting, write_json
@@ -42,14 +42,14 @@ class SimulateArguments:
     """Write where everything stands in the end as JSON, in worlds that read such files back."""
     watch: float = 0.0
     """Show the run as it goes, so many decisions (or windows) a second; 0: do not."""
-    common: Common = field(default_factory=Common)
+    common: CommonArguments = field(default_factory=CommonArguments)
 
 
 def run(words: Sequence[str]) -> int:
     """Run the simulation and print its measures."""
     world = world_in(words)
     arguments: Any = parse_in_world("simulate", world, words, _flags_of(world), "policy")
-    common: Common = arguments.common
+    common: CommonArguments = arguments.common
     prepare(common)
     if not 0 <= arguments.watch < math.inf:
         raise UsageError(f"--watch {arguments.watch:g}: a number of decisions a second, or 0")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from proreus.cli.arguments import parse, prepare
-from proreus.cli.cluster.messages import Refused
+from proreus.cli.cluster.messages import ApiRefused
 from proreus.cli.cluster.state_dir import Where
 from proreus.cli.cluster.usage_tables import NAMESPACE, NODES, PODS, TREND_POINTS, lines
 from proreus.cli.live_screen import screen
@@ -103,7 +103,7 @@ def _ask(client: Client, what: str, arguments: TopArguments, limit: int = 0) -> 
         query["namespace"] = arguments.namespace
     try:
         found: dict[str, Any] = client.get(f"/v1/use/{what}", query)
-    except Refused as refused:
+    except ApiRefused as refused:
         if refused.code == _NOT_FOUND:
             told = f"{client.address.server} is no engine of Proreus: ask it with `kubectl top`"
             raise WorkError(told) from refused

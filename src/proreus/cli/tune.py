@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from proreus.cli.arguments import Common, parse_named, prepare, without
+from proreus.cli.arguments import CommonArguments, parse_named, prepare, without
 from proreus.cli.output import new_console, write_json
 from proreus.compare.tune import REPORT, Wish, tune
 from proreus.compare.tune_page import as_json, findings, headline
@@ -35,7 +35,7 @@ class TuneArguments:
     kept, in earlier-N."""
     processes: int = 0
     """Workers on this machine; 0: one per core."""
-    common: Common = field(default_factory=Common)
+    common: CommonArguments = field(default_factory=CommonArguments)
 
 
 def run(words: Sequence[str]) -> int:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from proreus.cli.arguments import Common, parse, prepare
+from proreus.cli.arguments import CommonArguments, parse, prepare
 from proreus.cli.cluster.engine_process import run_until_told, say
-from proreus.cli.cluster.flags import Deciding, Judging, Machine, Nodes, Silence, check_together
+from proreus.cli.cluster.flags import Deciding, Judging, Machine, Silence, SimulatedNodeFlags, check_together
 from proreus.cli.cluster.host_name import machine_name
 from proreus.cli.cluster.lock import only_one, only_one_up
 from proreus.cli.cluster.node_messages import (
@@ -53,7 +53,7 @@ Example: proreus up --runtime process"""
 
 
 @dataclass(frozen=True)
-class Security:
+class UpSecurity:
     """Who may ask."""
 
     token_file: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
@@ -87,12 +87,12 @@ class UpArguments:
     accept_loss: bool = False
     """Start though the store lacks what was acknowledged, or is empty while pods run: with what is there."""
     machine: Machine = field(default_factory=Machine)
-    nodes: Nodes = field(default_factory=Nodes)
+    nodes: SimulatedNodeFlags = field(default_factory=SimulatedNodeFlags)
     deciding: Deciding = field(default_factory=Deciding)
     silence: Silence = field(default_factory=Silence)
     judging: Judging = field(default_factory=Judging)
-    security: Security = field(default_factory=Security)
-    common: Common = field(default_factory=Common)
+    security: UpSecurity = field(default_factory=UpSecurity)
+    common: CommonArguments = field(default_factory=CommonArguments)
 
     def __post_init__(self) -> None:
         if not 0 <= self.port <= 65_535:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from proreus.compare.statistics import Row, summarise
-from proreus.compare.trials import Progress, Task, TrialResult, run_trials
+from proreus.compare.trials import Progress, TrialResult, TrialTask, run_trials
 from proreus.contract.scenario import Scenario
 from proreus.contract.world import World
 from proreus.model.errors import UsageError
@@ -89,7 +89,9 @@ def compare(request: CompareRequest, progress: Progress | None = None) -> Compar
             if policy not in request.own:  # a wrong name is told before anything is loaded
                 world.policies(scenario).make(policy, options)
     tasks = [
-        Task(scenario, seed, request.policies, options, name, home, seed == request.seeds[0], request.own)
+        TrialTask(
+            scenario, seed, request.policies, options, name, home, seed == request.seeds[0], request.own
+        )
         for scenario in request.scenarios
         for seed in request.seeds
     ]

@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from proreus.compare.comparison import Comparison
 from proreus.compare.curves import Chart, charts_of
 from proreus.compare.number_format import with_unit
-from proreus.compare.ranking import Standing, standing
+from proreus.compare.ranking import Ranking, standing
 from proreus.contract.scenario import Scenario
 from proreus.contract.world import Recording, World
 from proreus.model.errors import UsageError
@@ -101,7 +101,7 @@ def _style(policies: Sequence[str], policy: str) -> tuple[str, str]:
     return _COLOURS[place % len(_COLOURS)], _DASHES[place // len(_COLOURS) % len(_DASHES)]
 
 
-def _ranking(order: Standing, policies: Sequence[str]) -> Figure:
+def _ranking(order: Ranking, policies: Sequence[str]) -> Figure:
     count = len(order.ranked)
     figure = Figure(figsize=(7, 1.4 + 0.38 * count), layout="constrained")
     axes = figure.subplots()

@@ -15,7 +15,7 @@ from proreus.contract.world import World
 
 
 @dataclass(frozen=True)
-class Standing:
+class Ranking:
     """The order of the policies in a scenario."""
 
     world: World
@@ -35,7 +35,7 @@ class Standing:
         return self.world.measures[self.measure].in_words
 
 
-def standing(comparison: Comparison, scenario: Scenario) -> Standing | None:
+def standing(comparison: Comparison, scenario: Scenario) -> Ranking | None:
     """The standing of a scenario; None where its runs have no measure that could decide."""
     for measure in scenario.headings.deciding:
         ranked = best_first(comparison.rows_for(scenario, measure))
@@ -43,7 +43,7 @@ def standing(comparison: Comparison, scenario: Scenario) -> Standing | None:
             named = tuple(row.policy for row in ranked)
             rest = tuple(policy for policy in comparison.request.policies if policy not in named)
             first, order = ranked[0], named + rest
-            return Standing(comparison.world, scenario, measure, first.unit, first.better, ranked, order)
+            return Ranking(comparison.world, scenario, measure, first.unit, first.better, ranked, order)
     return None
 
 

@@ -38,7 +38,7 @@ class TrialResult:
 
 
 @dataclass(frozen=True)
-class Task:
+class TrialTask:
     """One workload and the policies that meet it."""
 
     scenario: Scenario
@@ -61,7 +61,7 @@ class Task:
 
 
 def run_trials(
-    tasks: Sequence[Task], workers: Workers, progress: Progress | None = None
+    tasks: Sequence[TrialTask], workers: Workers, progress: Progress | None = None
 ) -> tuple[TrialResult, ...]:
     """The results of all tasks, in order; one worker without Ray is this process."""
     tally = _Tally(sum(len(task.policies) for task in tasks), progress)
@@ -73,7 +73,7 @@ def run_trials(
         raise KeyboardInterrupt(f"interrupted after {tally.done} of {tally.total} runs") from None
 
 
-def run_task(task: Task, heard: Callable[[str], None] | None = None) -> list[TrialResult]:
+def run_task(task: TrialTask, heard: Callable[[str], None] | None = None) -> list[TrialResult]:
     """Every policy of the task on its workload; `heard` is told after each."""
     register(task.world, task.home)  # this may be a worker that has not heard of it
     scenario, seed, world = task.scenario, task.seed, world_of(task.world)
@@ -105,7 +105,7 @@ class _Tally:
             self._progress(self.done, self.total, text)
 
 
-def _run_in_pool(tasks: Sequence[Task], workers: Workers, tally: _Tally) -> tuple[TrialResult, ...]:
+def _run_in_pool(tasks: Sequence[TrialTask], workers: Workers, tally: _Tally) -> tuple[TrialResult, ...]:
     world_of(tasks[0].world).warm_up()  # compiled here once, found in the cache by every worker
     found: dict[Future[list[TrialResult]], list[TrialResult]] = {}
     try:

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from proreus.compare.advice import CANDIDATE, MOST_DRAWS, Judged, Training
 from proreus.compare.output_folder import keep_earlier, only_one_writes
-from proreus.compare.trials import Task, TrialResult, run_trials
+from proreus.compare.trials import TrialResult, TrialTask, run_trials
 from proreus.compare.tune_page import About, digits_of, page, with_interval
 from proreus.contract.scenario import Scenario
 from proreus.contract.world import World
 from proreus.learning.learner import learner_at
-from proreus.learning.specialist import Search, Specialist, Trained, specialise
+from proreus.learning.specialist import Search, Specialist, TrainedSpecialist, specialise
 from proreus.model.errors import UsageError
 from proreus.model.files import write_atomically
 from proreus.policies.catalogue import LEARNED, PLANNER
@@ -110,7 +110,7 @@ def _without_training(world: World, specialist: Specialist, wish: Wish, say: Cal
     return judged
 
 
-def _with_training(world: World, wish: Wish, judged: Judged, trained: Trained) -> Judged:
+def _with_training(world: World, wish: Wish, judged: Judged, trained: TrainedSpecialist) -> Judged:
     """The same with what was trained, unless that is the start."""
     judged = replace(judged, start=trained.start, tried=trained.tried)
     if trained.generations == 0:
@@ -155,11 +155,11 @@ def specialist_of(world: World) -> Specialist:
 
 def _judge(world: World, wish: Wish, policies: tuple[str, ...]) -> tuple[TrialResult, ...]:
     home, held_out = registered()[world.name], wish.scenario.of_part("test")
-    tasks = [Task(held_out, seed, policies, None, world.name, home) for seed in range(wish.seeds)]
+    tasks = [TrialTask(held_out, seed, policies, None, world.name, home) for seed in range(wish.seeds)]
     return run_trials(tasks, wish.workers)
 
 
-def _train(search: Search, workers: Workers, until: float, say: Callable[[str], None]) -> Trained:
+def _train(search: Search, workers: Workers, until: float, say: Callable[[str], None]) -> TrainedSpecialist:
     """The best that was found until that moment."""
     with pool_of(workers, search.config.population, threads=search.learner.threads) as pool:
         for trained in specialise(search, pool, until):

@@ -72,7 +72,7 @@ class Again:
         return Again(self.name, self._decisions)
 
 
-class Noted:
+class NotedDecisions:
     """A policy whose decisions are kept."""
 
     def __init__(self, policy: AnyPolicy) -> None:
@@ -84,9 +84,9 @@ class Noted:
         self.decisions.append(self._policy.decide(observation))
         return self.decisions[-1]
 
-    def fresh(self, seed: int) -> Noted:
+    def fresh(self, seed: int) -> NotedDecisions:
         """Without any."""
-        return Noted(self._policy.fresh(seed))
+        return NotedDecisions(self._policy.fresh(seed))
 
     @property
     def remark(self) -> str:
@@ -104,7 +104,7 @@ def for_two_runs(
     fresh = policy.fresh(seed)
     if kernels is not None and isinstance(fresh, kernels):
         return fresh, lambda: policy.fresh(seed)
-    noted = Noted(fresh)
+    noted = NotedDecisions(fresh)
     return noted, lambda: Again(policy.name, noted.decisions)
 
 

@@ -46,7 +46,7 @@ def parse_number(text: str, *, minimum: float = 0.0, told: str = "") -> float:
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """One line of a table: its cells by column name, and where they stand."""
 
     file: Path
@@ -89,7 +89,7 @@ class Row:
         return int(value)
 
 
-def read_table(path: Path, *, required: Sequence[str], optional: Sequence[str] = ()) -> tuple[Row, ...]:
+def read_table(path: Path, *, required: Sequence[str], optional: Sequence[str] = ()) -> tuple[TableRow, ...]:
     """The rows of a comma-separated file whose header has all `required` columns and no unknown one."""
     records = _records(path, delimiter=",")
     header_line, names = next(records)
@@ -103,7 +103,7 @@ def read_table(path: Path, *, required: Sequence[str], optional: Sequence[str] =
 
 def read_filled_table(
     path: Path, *, required: Sequence[str], optional: Sequence[str] = ()
-) -> tuple[Row, ...]:
+) -> tuple[TableRow, ...]:
     """The rows of a table that means nothing without one."""
     rows = read_table(path, required=required, optional=optional)
     if not rows:
@@ -113,7 +113,7 @@ def read_filled_table(
 
 def read_headless(
     path: Path, columns_by_width: Mapping[int, Sequence[str]], *, delimiter: str
-) -> tuple[Row, ...]:
+) -> tuple[TableRow, ...]:
     """The rows of a file without a header; the number of its cells tells which columns a row has."""
     rows = []
     for line, cells in _records(path, delimiter=delimiter):
@@ -157,7 +157,7 @@ def _records(path: Path, *, delimiter: str) -> Iterator[tuple[int, list[str]]]:
             yield line, cells
 
 
-def _row(path: Path, line: int, columns: Sequence[str], cells: Sequence[str]) -> Row:
+def _row(path: Path, line: int, columns: Sequence[str], cells: Sequence[str]) -> TableRow:
     if len(cells) != len(columns):
         raise InputError(f"{len(cells)} cells where {len(columns)} are due", file=path, line=line)
-    return Row(path, line, dict(zip(columns, cells, strict=True)))
+    return TableRow(path, line, dict(zip(columns, cells, strict=True)))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from proreus.data.table import Row, read_filled_table
+from proreus.data.table import TableRow, read_filled_table
 from proreus.kernels.arrays import F64
 
 LIFETIME_COLUMNS = ("vmid", "cpu", "mem", "at", "lt")
@@ -49,7 +49,7 @@ def read_lifetimes(path: Path) -> Lifetimes:
     return Lifetimes(cpu, mem, arrival, lifetime)
 
 
-def machine_amount(row: Row, column: str) -> float:
+def machine_amount(row: TableRow, column: str) -> float:
     """Cores or GB of a machine."""
     value = row.number(column, minimum=_LEAST)
     if value > MOST:

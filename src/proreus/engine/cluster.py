@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, assert_never
 from starlette.responses import Response
 from starlette.routing import Route
 
-from proreus.engine.api.server.application import Surroundings, create_app
+from proreus.engine.api.server.application import ApiDependencies, create_app
 from proreus.engine.api.server.node_proxy import NodeRelay
 from proreus.engine.api.server.options import ApiOptions
 from proreus.engine.api.server.server import ApiServer
@@ -35,7 +35,7 @@ from proreus.engine.runtimes.clock import LoopTimers, Timers
 from proreus.engine.store.factory import InFile, InMemory, open_store, read_address
 from proreus.engine.store.options import DEFAULTS
 from proreus.engine.store.protocol import Store
-from proreus.engine.store.sqlite.high_water_mark import Lost
+from proreus.engine.store.sqlite.high_water_mark import StoreLost
 from proreus.engine.supervisor import Part, supervise
 from proreus.engine.watch.shared_informer import SharedInformer
 from proreus.httpserver.sockets import listen
@@ -156,7 +156,7 @@ class Engine:
                 await self._open_api(registry, host, stack, self.options.api)
             node = self.options.nodes
             if self.options.door_port is not None and isinstance(node, MachineNode):
-                inside = Surroundings(logs=host, commands=host, images=self._images(host))
+                inside = ApiDependencies(logs=host, commands=host, images=self._images(host))
                 self.port = await open_node_door(registry, node, self.options.door_port, inside, stack)
             ready(self)
             await supervise(parts, ending)
@@ -169,7 +169,7 @@ class Engine:
                 options = replace(DEFAULTS, accept_loss=self.options.accept_loss)
         try:
             return await open_store(self.options.store, options)
-        except Lost as lost:
+        except StoreLost as lost:
             what = "its `proreus up` says what to do" if self.options.joins else _WAY_ON
             raise UsageError(f"{lost}; {what}") from lost
 
@@ -226,7 +226,7 @@ class Engine:
         self, registry: Registry, host: ResourceHost, stack: AsyncExitStack, options: ApiOptions
     ) -> None:
         page = Route("/", lambda _: Response(status_page(), headers=dict(page_headers())))
-        around = Surroundings(
+        around = ApiDependencies(
             logs=host,
             commands=host,
             images=self._images(host),

@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class SearchOptions:
+class GcOptions:
     """When everything is looked at again."""
 
     short: int = 300
@@ -41,10 +41,10 @@ class SearchOptions:
 
 
 @dataclass
-class CycleSearches:
+class GcTuning:
     """See the module; of the whole process, so there is one at a time."""
 
-    options: SearchOptions = SearchOptions()
+    options: GcOptions = GcOptions()
     clock: Callable[[], float] = time.monotonic
     short: int = 0
     """Searches since everything was looked at."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from proreus.engine.objects.errors import AlreadyExists, Conflict, NotFound, Refused
+from proreus.engine.objects.errors import AlreadyExists, Conflict, NotFound, StatusError
 from proreus.engine.objects.kinds import LEASE
 from proreus.engine.objects.registry import Registry
 from proreus.engine.store.protocol import Unchanged
@@ -44,7 +44,7 @@ class LeaseTimes:
 
 
 @dataclass
-class Observed:
+class ObservedLease:
     """What is known of the Lease: who had it when, by the clock of whoever looks."""
 
     holder: str = ""
@@ -86,7 +86,7 @@ class Leader:
     ) -> None:
         self._registry, self._name, self.identity = registry, name, identity
         self._times, self._clock = times or LeaseTimes(), clock
-        self._observed = Observed()
+        self._observed = ObservedLease()
         self._renewed = 0.0
         self._fence: Unchanged | None = None
         self.changed = asyncio.Event()
@@ -110,7 +110,7 @@ class Leader:
         while True:
             try:
                 await self._attempt()
-            except Refused as error:
+            except StatusError as error:
                 _log.warning("%s: %s", self._name, error)
             await asyncio.sleep(self._times.retry)
 
@@ -134,7 +134,7 @@ class Leader:
         try:
             async with asyncio.timeout(FAREWELL_SECONDS):
                 await self._registry.edit(LEASE, NAMESPACE, self._name, change)
-        except (Refused, TimeoutError) as error:  # whoever ends must not be kept by a store that is away
+        except (StatusError, TimeoutError) as error:  # whoever ends must not be kept by a store that is away
             why = str(error) or "the store does not answer"
             _log.warning("%s: the Lease was not given back, others wait for its end: %s", self._name, why)
 

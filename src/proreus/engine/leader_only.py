@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator
 
 from proreus.engine.controllers.gc.controller import FOLLOWED as OF_HOUSEKEEPING
-from proreus.engine.controllers.gc.controller import Housekeeping
+from proreus.engine.controllers.gc.controller import GcController
 from proreus.engine.controllers.nodes.controller import FOLLOWED as OF_NODES
 from proreus.engine.controllers.nodes.controller import NodeHost
 from proreus.engine.controllers.nodes.lifecycle import Patience
@@ -89,7 +89,7 @@ class Controllers:
         informers = {kind: SharedInformer(registry, kind) for kind in kinds}
         tasks = TaskHost(registry, timers, informers, term)
         nodes = NodeHost(registry, timers, informers, self._patience, term)
-        housekeeping = Housekeeping(registry, timers, informers, term=term)
+        housekeeping = GcController(registry, timers, informers, term=term)
         recorder = TraceRecorder(registry, timers, informers, term)
         promoter = Promoter(registry, timers, term, self._promotion)
         for kind, informer in informers.items():

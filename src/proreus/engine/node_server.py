@@ -6,12 +6,12 @@ import hashlib
 import secrets
 from contextlib import AsyncExitStack
 
-from proreus.engine.api.server.application import Surroundings, create_app
+from proreus.engine.api.server.application import ApiDependencies, create_app
 from proreus.engine.api.server.authentication import Identity, Role
 from proreus.engine.api.server.options import ApiOptions
 from proreus.engine.api.server.server import ApiServer
 from proreus.engine.node_host import MachineNode
-from proreus.engine.objects.node_endpoints import NodeDoor, note_door
+from proreus.engine.objects.node_endpoints import NodeEndpoint, note_door
 from proreus.engine.objects.registry import Registry
 from proreus.httpserver.certificate_authority import Authority
 
@@ -19,7 +19,7 @@ _ASKER = Identity("proreus:api", Role.ADMIN)
 
 
 async def open_node_door(
-    registry: Registry, node: MachineNode, port: int, around: Surroundings, stack: AsyncExitStack
+    registry: Registry, node: MachineNode, port: int, around: ApiDependencies, stack: AsyncExitStack
 ) -> int:
     """Open until the stack is closed, and noted where the API finds it; on which port."""
     token = secrets.token_urlsafe(32)
@@ -30,6 +30,6 @@ async def open_node_door(
     server = ApiServer(create_app(registry, options, around), options)
     await server.start()
     stack.push_async_callback(server.stop)
-    noted = NodeDoor(host, server.port, token, authority.certificate.read_text())
+    noted = NodeEndpoint(host, server.port, token, authority.certificate.read_text())
     await note_door(registry, node.name, noted)
     return server.port

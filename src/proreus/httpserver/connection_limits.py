@@ -31,7 +31,7 @@ class Step(Enum):
     BODY = "body"
 
 
-class Limits(Protocol):
+class ConnectionLimits(Protocol):
     """How long, and how many."""
 
     @property
@@ -51,7 +51,7 @@ class Limits(Protocol):
         """How long an answer may take to be taken."""
 
 
-class Connection(Protocol):
+class LimitedConnection(Protocol):
     """What is looked at."""
 
     step: Step
@@ -90,12 +90,12 @@ class Connection(Protocol):
 class Crowd:
     """All connections of a door."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ConnectionLimits) -> None:
         self._limits = limits
-        self._connections: set[Connection] = set()
+        self._connections: set[LimitedConnection] = set()
         self._by_client: Counter[str] = Counter()
 
-    def welcome(self, new: Connection) -> None:
+    def welcome(self, new: LimitedConnection) -> None:
         """One more; where there are too many, the longest idle of the client with the most give way."""
         self._connections.add(new)
         self._by_client[client_of(new.address)] += 1
@@ -106,7 +106,7 @@ class Crowd:
             if not leaving:
                 new.abort()
 
-    def farewell(self, gone: Connection) -> None:
+    def farewell(self, gone: LimitedConnection) -> None:
         """One less."""
         if gone in self._connections:
             self._connections.discard(gone)
@@ -124,7 +124,7 @@ class Crowd:
 
     def look(self, now: float) -> Iterator[None]:
         """End what takes too long; some connections at a time, so that requests are answered in between."""
-        unread: list[tuple[int, Connection]] = []
+        unread: list[tuple[int, LimitedConnection]] = []
         for number, connection in enumerate(tuple(self._connections), start=1):
             if connection not in self._connections:
                 continue
@@ -141,7 +141,7 @@ class Crowd:
             connection.abort()
             total -= amount
 
-    def _look_at(self, connection: Connection, unread: int, now: float) -> None:
+    def _look_at(self, connection: LimitedConnection, unread: int, now: float) -> None:
         limits = self._limits
         if unread or connection.leaving:
             # Who has taken all has nothing left to do but to hang up; over TLS that takes two.
@@ -170,8 +170,8 @@ class Crowd:
         if over:
             connection.close()
 
-    def _expendable(self, new: Connection) -> list[Connection]:
-        waiting: Iterable[Connection] = (
+    def _expendable(self, new: LimitedConnection) -> list[LimitedConnection]:
+        waiting: Iterable[LimitedConnection] = (
             connection
             for connection in self._connections
             if connection is not new and not (connection.step is Step.IDLE and connection.waits_for_us)

@@ -42,7 +42,7 @@ class _Work:
     result: Future[Any]
 
 
-class Turns:
+class WorkQueue:
     """Work of many clients, done in turns by a few threads."""
 
     def __init__(

@@ -23,7 +23,7 @@ from proreus.data.yaml_tree import read_documents
 from proreus.kube.budgets import read_budget
 from proreus.kube.nodes import read_node
 from proreus.kube.owners import EXPANSIONS, MOST_REPLICAS, PodReader, namespace_of
-from proreus.kube.pods import NAMESPACE_NAME, PriorityClass, Surroundings, read_preemption_policy
+from proreus.kube.pods import NAMESPACE_NAME, PriorityClass, TemplateReferences, read_preemption_policy
 from proreus.model.errors import InputError
 from proreus.model.node import Node
 from proreus.model.pod import Pod
@@ -124,7 +124,7 @@ def _read_nodes(items: Sequence[Entry]) -> tuple[Node, ...]:
     return tuple(nodes.values())
 
 
-def _surroundings(by_kind: dict[str, list[Entry]]) -> Surroundings:
+def _surroundings(by_kind: dict[str, list[Entry]]) -> TemplateReferences:
     classes = dict(BUILT_IN_PRIORITIES)
     default = PriorityClass(0)
     for item in by_kind.get("PriorityClass", []):
@@ -145,4 +145,4 @@ def _surroundings(by_kind: dict[str, list[Entry]]) -> Surroundings:
         (namespace_of(item), item.require("metadata.name").text())
         for item in by_kind.get("PersistentVolumeClaim", [])
     )
-    return Surroundings("default", classes, default, namespaces, claims)
+    return TemplateReferences("default", classes, default, namespaces, claims)

@@ -20,7 +20,7 @@ from types import MappingProxyType
 
 from proreus.data.cursor import Entry
 from proreus.kube.default_spread import SPREADING, OwnerKey, controller_of, selector_of, with_default_spread
-from proreus.kube.pods import Surroundings, read_pod_spec
+from proreus.kube.pods import TemplateReferences, read_pod_spec
 from proreus.model.node import Effect, Node, Toleration, hard_effect
 from proreus.model.pod import NODE_NAME_FIELD, NodeAffinity, NodeTerm, Pod, PodSpec
 from proreus.model.selectors import Operator, Requirement, Selector
@@ -57,7 +57,7 @@ class PodReader:
     """Turns objects that own pods into pods."""
 
     nodes: tuple[Node, ...]
-    around: Surroundings
+    around: TemplateReferences
     objects: Mapping[str, Sequence[Entry]]
     """What the files hold, by kind."""
     left_out: Counter[str]

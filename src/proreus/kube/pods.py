@@ -44,7 +44,7 @@ class PriorityClass:
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class TemplateReferences:
     """What a pod template refers to without containing it."""
 
     namespace: str = "default"
@@ -58,7 +58,7 @@ class Surroundings:
     """(namespace, name) of every volume claim; None where they are not known."""
 
 
-def read_pod_spec(template: Entry, around: Surroundings) -> PodSpec:
+def read_pod_spec(template: Entry, around: TemplateReferences) -> PodSpec:
     """The spec of a Pod object or of a pod template (anything with metadata and spec)."""
     spec = template.require("spec")
     placed = bool(spec.text_at("nodeName"))
@@ -231,7 +231,7 @@ def _gpu(template: Entry, whole: int) -> GpuRequest:
     return GpuRequest(count, milli, models)
 
 
-def _priority(spec: Entry, around: Surroundings) -> tuple[int, bool]:
+def _priority(spec: Entry, around: TemplateReferences) -> tuple[int, bool]:
     named = spec.find("priorityClassName")
     chosen = around.default_priority
     if named is not None and named.text():
@@ -272,7 +272,7 @@ def _host_ports(
     return tuple(sorted(set(ports)))
 
 
-def _misses_claim(spec: Entry, around: Surroundings) -> bool:
+def _misses_claim(spec: Entry, around: TemplateReferences) -> bool:
     """Whether a volume of the pod is a claim that nobody made."""
     if around.claims is None:
         return False

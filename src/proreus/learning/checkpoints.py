@@ -9,7 +9,7 @@ import numpy as np
 
 from proreus.contract.lanes import Arrays
 from proreus.learning.improvement import Improvement, same_weights
-from proreus.learning.run_folder import Identity, RunFolder, judgements, mean_gain
+from proreus.learning.run_folder import RunFolder, RunIdentity, judgements, mean_gain
 from proreus.policies.checkpoint import Checkpoint, load_checkpoint
 
 BEST, LAST = "best", "last"
@@ -18,7 +18,7 @@ BEST, LAST = "best", "last"
 class Best:
     """Chooses among what was judged, and keeps it."""
 
-    def __init__(self, folder: RunFolder, identity: Identity, start: int) -> None:
+    def __init__(self, folder: RunFolder, identity: RunIdentity, start: int) -> None:
         self._folder, self._identity, self._start = folder, identity, start
         judged = judgements(folder.past)
         self._gain = max(map(mean_gain, judged), default=-np.inf)

@@ -35,9 +35,9 @@ from proreus.learning.learner_state import (
     with_values,
 )
 from proreus.learning.optimiser import linear_decay
-from proreus.learning.replay import Batch, NStepWindow, Observation, PrioritisedReplay, Transition
+from proreus.learning.replay import NStepWindow, Observation, PrioritisedReplay, Transition, TransitionBatch
 from proreus.learning.returns import Returns
-from proreus.learning.step import Pace, Update
+from proreus.learning.step import StepRate, Update
 from proreus.model.errors import InputError, UsageError, WorkError
 from proreus.policies.networks.q_network import QNetwork, best_legal
 from proreus.policies.networks.torch_threads import few_torch_threads
@@ -120,7 +120,7 @@ def ddqn(
         learner.begin_with(initial)
     if saved is not None:
         learner.restore(saved)
-    pace = Pace(learner.step)
+    pace = StepRate(learner.step)
     while learner.step < config.steps:
         learner.advance()
         if learner.step % config.report_every == 0 or learner.step == config.steps:
@@ -261,7 +261,7 @@ class DDQNLearner:
             self._target.load_state_dict(self.network.state_dict())
 
     @torch.no_grad()
-    def _targets(self, batch: Batch) -> Tensor:
+    def _targets(self, batch: TransitionBatch) -> Tensor:
         """Double Q: the learning network names the best legal action, the target network values it."""
         nodes, context, mask = self._tensors(batch.following)
         best = best_legal(self.network(nodes, context, mask), mask).unsqueeze(1)

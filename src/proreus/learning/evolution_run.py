@@ -12,7 +12,7 @@ from proreus.contract.lanes import Arrays
 from proreus.learning.checkpoints import Best
 from proreus.learning.es import Generation
 from proreus.learning.improvement import Improvement
-from proreus.learning.run_folder import Identity, RunFolder, mean_gain
+from proreus.learning.run_folder import RunFolder, RunIdentity, mean_gain
 
 START = -1
 """The generation before the first, in the journal: the start."""
@@ -21,7 +21,7 @@ START = -1
 class EvolutionRun:
     """The run folder of an evolution: one journal line per generation."""
 
-    def __init__(self, path: Path, identity: Identity, *, resume: bool) -> None:
+    def __init__(self, path: Path, identity: RunIdentity, *, resume: bool) -> None:
         self._folder = RunFolder(path, identity, resume=resume)
         past = self._folder.past
         self.past_fitness = [entry["fitness"] for entry in past if entry["generation"] != START]

@@ -23,7 +23,7 @@ from safetensors.numpy import save as write_tensors
 from proreus.contract.lanes import Arrays
 from proreus.learning.checkpoints import Best
 from proreus.learning.improvement import Improvement
-from proreus.learning.run_folder import JOURNAL, Identity, RunFolder, read_journal
+from proreus.learning.run_folder import JOURNAL, RunFolder, RunIdentity, read_journal
 from proreus.learning.step import Update
 from proreus.model.errors import InputError
 from proreus.model.files import write_atomically
@@ -34,7 +34,7 @@ START = 0
 
 
 @dataclass(frozen=True)
-class Report:
+class UpdateReport:
     """One update, and what came of judging it."""
 
     update: Update
@@ -46,7 +46,7 @@ class Report:
 
 
 @dataclass(frozen=True)
-class Turns:
+class EvaluationTurns:
     """When a run is judged."""
 
     every: int
@@ -64,10 +64,10 @@ def live(
     updates: Iterator[Update],
     judge: Callable[[Arrays], dict[str, float]],
     *,
-    turns: Turns,
+    turns: EvaluationTurns,
     stopped: Callable[[], bool],
     begin: Callable[[Iterable[str]], dict[str, float]],
-) -> Iterator[Report]:
+) -> Iterator[UpdateReport]:
     """Live through the updates, until it gets no better, or until `stopped` says so between two; all that is
     learned is kept.
 
@@ -89,7 +89,7 @@ def live(
         run.add(update, validation)
         if interrupted or validation is not None:
             run.save_state(update)
-        yield Report(update, validation, is_best, start)
+        yield UpdateReport(update, validation, is_best, start)
         if interrupted or turns.are_over(run.best):
             return
 
@@ -97,7 +97,7 @@ def live(
 class GradientRun:
     """The run folder of a gradient-based learner."""
 
-    def __init__(self, path: Path, identity: Identity, *, resume: bool) -> None:
+    def __init__(self, path: Path, identity: RunIdentity, *, resume: bool) -> None:
         self.path, self.algorithm = path, identity.algorithm
         self.saved: Arrays | None = None
         if resume:

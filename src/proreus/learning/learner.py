@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from proreus.contract.goal import Goal
 from proreus.contract.lanes import Arrays
 from proreus.kernels.arrays import F64
-from proreus.learning.run_folder import Identity, WrittenScenario
+from proreus.learning.run_folder import RunIdentity, WrittenScenario
 from proreus.learning.step import Update
 from proreus.model.errors import UsageError, needs_extra
 from proreus.workers.processes import Workers
@@ -24,7 +24,7 @@ _EXTRA, _INSTALL = ("cmaes", "torch"), needs_extra("learn")
 
 
 @dataclass(frozen=True)
-class Common:
+class LearnerDescription:
     """What every learner says of itself."""
 
     world: str
@@ -54,10 +54,10 @@ class Common:
         if workers.ray and self.not_on_ray:
             raise UsageError(f"--ray: {self.algorithm} {self.not_on_ray}")
 
-    def identity(self, scenarios: Sequence[WrittenScenario], configs: Configs) -> Identity:
+    def identity(self, scenarios: Sequence[WrittenScenario], configs: Configs) -> RunIdentity:
         """What a run of it is."""
         settings = {name: value for config in configs for name, value in asdict(config).items()}
-        return Identity(
+        return RunIdentity(
             world=self.world,
             algorithm=self.algorithm,
             kind=self.kind,
@@ -71,7 +71,7 @@ class Common:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvolutionLearner(Common):
+class EvolutionLearner(LearnerDescription):
     """An evolution strategy: its members are rated side by side."""
 
     length: ClassVar[str] = "generations"
@@ -82,7 +82,7 @@ class EvolutionLearner(Common):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GradientLearner(Common):
+class GradientLearner(LearnerDescription):
     """A learner that goes down a gradient, update by update."""
 
     length: ClassVar[str] = "steps"

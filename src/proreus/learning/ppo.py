@@ -33,7 +33,7 @@ from proreus.learning.learner_state import (
 )
 from proreus.learning.optimiser import linear
 from proreus.learning.returns import Returns, advantages
-from proreus.learning.step import Pace, Update
+from proreus.learning.step import StepRate, Update
 from proreus.model.errors import UsageError, WorkError
 from proreus.policies.networks.row_networks import ActorCritic
 from proreus.policies.networks.torch_threads import few_torch_threads
@@ -104,7 +104,7 @@ def ppo(config: PPOConfig, lanes: Lanes, saved: Arrays | None = None) -> Iterato
     learner = PPOLearner(config, lanes)
     if saved is not None:
         learner.restore(saved)
-    each, pace = config.rollout_steps * len(lanes), Pace(learner.steps)
+    each, pace = config.rollout_steps * len(lanes), StepRate(learner.steps)
     while learner.steps < config.steps:
         figures = learner.update()
         yield Update(

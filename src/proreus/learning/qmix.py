@@ -37,7 +37,7 @@ from proreus.learning.learner_state import (
 )
 from proreus.learning.optimiser import linear, linear_decay
 from proreus.learning.returns import Returns, n_step_returns
-from proreus.learning.step import Pace, Update
+from proreus.learning.step import StepRate, Update
 from proreus.model.errors import UsageError, WorkError
 from proreus.policies.networks.row_networks import QMIXNetwork, best_choice
 from proreus.policies.networks.torch_threads import few_torch_threads
@@ -103,7 +103,7 @@ def qmix(config: QMIXConfig, lanes: Lanes, saved: Arrays | None = None) -> Itera
     learner = QMIXLearner(config, lanes)
     if saved is not None:
         learner.restore(saved)
-    each, pace = config.chunk * len(lanes), Pace(learner.steps)
+    each, pace = config.chunk * len(lanes), StepRate(learner.steps)
     while learner.steps < config.steps:
         figures = learner.advance()
         yield Update(
@@ -143,7 +143,7 @@ class QMIXLearner:
         self.network = first_network(QMIXNetwork, config, sizes).to(config.device)
         self._target = first_network(QMIXNetwork, config, sizes).to(config.device)
         self._optimiser = torch.optim.Adam(self.network.parameters(), lr=config.learning_rate)
-        self._memory = Memory(config.capacity, self._seen)
+        self._memory = TransitionMemory(config.capacity, self._seen)
         self._returns = Returns(len(lanes), _RETURNS_REMEMBERED)
 
     @few_torch_threads()
@@ -280,7 +280,7 @@ class Transitions(NamedTuple):
     following: Choices
 
 
-class Memory:
+class TransitionMemory:
     """The latest transitions, drawn evenly."""
 
     def __init__(self, capacity: int, like: Choices) -> None:

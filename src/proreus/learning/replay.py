@@ -91,7 +91,7 @@ def discounted_sum(rewards: Sequence[float], discount: float) -> float:
 
 
 @dataclass(frozen=True)
-class Batch:
+class TransitionBatch:
     """Transitions drawn from a replay, as arrays with one row each."""
 
     places: I64
@@ -144,7 +144,7 @@ class PrioritisedReplay:
         arrays["counts"][0] = (place + 1) % self._capacity
         arrays["counts"][1] = min(len(self) + 1, self._capacity)
 
-    def sample(self, size: int, correction: float, random: np.random.Generator) -> Batch:
+    def sample(self, size: int, correction: float, random: np.random.Generator) -> TransitionBatch:
         """`size` transitions, one from each of as many equal parts of the priorities' sum.
 
         `correction` (beta) is how far the importance weights undo the preference: 0 not at all, 1 fully.
@@ -153,7 +153,7 @@ class PrioritisedReplay:
         places = tree_sample(arrays["tree"], random.random(size)) - self._leaves
         chances = arrays["tree"][self._leaves + places] / arrays["tree"][1]
         weights = (len(self) * chances) ** -correction
-        return Batch(
+        return TransitionBatch(
             places,
             (weights / weights.max()).astype(np.float32),
             {name: arrays[f"observation.{name}"][places] for name in self._names},

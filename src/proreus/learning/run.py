@@ -16,7 +16,7 @@ from proreus.contract.lanes import Arrays
 from proreus.learning.degenerate import refuse_where_all_score_alike
 from proreus.learning.es import evolve
 from proreus.learning.evolution_run import EvolutionRun
-from proreus.learning.gradient_run import GradientRun, Report, Turns, live
+from proreus.learning.gradient_run import EvaluationTurns, GradientRun, UpdateReport, live
 from proreus.learning.improvement import Gains, Improvement, improvement, same_weights
 from proreus.learning.learner import Configs, EvolutionLearner, GradientLearner, Learner, Scenarios
 from proreus.learning.run_folder import (
@@ -96,7 +96,7 @@ def configs_of(learner: Learner, folder: Path) -> Configs:
 
 
 @dataclass(frozen=True)
-class Told:
+class RunStatus:
     """How a run stands."""
 
     done: int
@@ -110,7 +110,7 @@ class Told:
 
 def learn(
     learner: Learner, task: Task, stopped: Callable[[], bool], summary: Callable[[Mapping[str, Any]], None]
-) -> Generator[Told, None, None]:
+) -> Generator[RunStatus, None, None]:
     """Train to the end; everything learned is kept. `summary` hears the result as JSON.
 
     A gradient-based learner is saved and ends where `stopped` says so between two updates. An evolution may
@@ -118,7 +118,7 @@ def learn(
     """
     identity = learner.identity(task.scenarios, task.configs)
     if task.resume:
-        yield Told(0, 0, "", _going_on(learner, task))
+        yield RunStatus(0, 0, "", _going_on(learner, task))
     run: EvolutionRun | GradientRun
     match learner:
         case EvolutionLearner():
@@ -152,18 +152,20 @@ def _going_on(learner: Learner, task: Task) -> str:
     return line
 
 
-def _evolve(learner: EvolutionLearner, task: Task, run: EvolutionRun) -> Iterator[Told]:
+def _evolve(learner: EvolutionLearner, task: Task, run: EvolutionRun) -> Iterator[RunStatus]:
     config = task.configs[0]
     runs, total = config.population * len(task.scenarios), config.generations
     with pool_of(task.workers, runs, threads=learner.threads) as pool:
         goal = learner.goal(task.scenarios, config, pool)
         if not run.best.began:
-            yield Told(0, total, "", f"start: held out {_judge_start(goal, run, new=not task.resume):+.3f}")
+            yield RunStatus(
+                0, total, "", f"start: held out {_judge_start(goal, run, new=not task.resume):+.3f}"
+            )
         for generation in evolve(config, goal, run.past_fitness):
             text = f"{generation.seconds:.1f} s a generation"
-            yield Told(generation.number + 1, generation.total, text, run.add(generation))
-        yield Told(total, total, "is confirmed", "")
-        yield Told(total, total, "", _end(task.folder, run, goal.tensors(goal.start), goal.confirm))
+            yield RunStatus(generation.number + 1, generation.total, text, run.add(generation))
+        yield RunStatus(total, total, "is confirmed", "")
+        yield RunStatus(total, total, "", _end(task.folder, run, goal.tensors(goal.start), goal.confirm))
 
 
 def _judge_start(goal: Goal, run: EvolutionRun, *, new: bool) -> float:
@@ -179,11 +181,11 @@ def _judge_start(goal: Goal, run: EvolutionRun, *, new: bool) -> float:
 
 def _descend(
     learner: GradientLearner, task: Task, run: GradientRun, stopped: Callable[[], bool]
-) -> Iterator[Told]:
-    told = Told(0, 0, "", "")
+) -> Iterator[RunStatus]:
+    told = RunStatus(0, 0, "", "")
     for report in descend(learner, task, run, stopped):
         if report.start is not None:
-            yield Told(0, report.update.total, "", f"start; held out: {_by_scenario(report.start)}")
+            yield RunStatus(0, report.update.total, "", f"start; held out: {_by_scenario(report.start)}")
         yield (told := _told(learner, report))
     if _turns(task).are_over(run.best):
         judged = _turns(task).patience
@@ -199,15 +201,15 @@ def _descend(
     yield replace(told, text="", line=_end(task.folder, run, start, confirm))
 
 
-def _turns(task: Task) -> Turns:
+def _turns(task: Task) -> EvaluationTurns:
     """Not every learner ends early: elsewhere `patience` is a setting of the world's own."""
     lessons = task.configs[-1]
-    return Turns(lessons.evaluate_every, getattr(lessons, "patience", 0))
+    return EvaluationTurns(lessons.evaluate_every, getattr(lessons, "patience", 0))
 
 
 def descend(
     learner: GradientLearner, task: Task, run: GradientRun, stopped: Callable[[], bool]
-) -> Iterator[Report]:
+) -> Iterator[UpdateReport]:
     """Update after update, each recorded, judged every so often; the start before them all."""
 
     def judge(tensors: Arrays) -> dict[str, float]:
@@ -245,7 +247,7 @@ def _end(
     return found.words
 
 
-def _told(learner: GradientLearner, report: Report) -> Told:
+def _told(learner: GradientLearner, report: UpdateReport) -> RunStatus:
     update = report.update
     text = f"{update.figures['steps']:,.0f} steps, {update.figures['steps_per_second']:,.0f}/s"
     for name in learner.tells:
@@ -255,7 +257,7 @@ def _told(learner: GradientLearner, report: Report) -> Told:
     if report.validation is not None:
         line = f"{text}; held out: {_by_scenario(report.validation)}"
         line += " (best so far)" if report.is_best else ""
-    return Told(update.number, update.total, text, line)
+    return RunStatus(update.number, update.total, text, line)
 
 
 def _by_scenario(gains: Mapping[str, float]) -> str:

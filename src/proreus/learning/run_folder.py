@@ -24,7 +24,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from proreus.learning.settings import current_names
-from proreus.learning.tensorboard import Board
+from proreus.learning.tensorboard import ScalarWriter
 from proreus.model.errors import InputError, UsageError, WorkError
 from proreus.model.files import make_folder, read_object, write_atomically
 from proreus.policies.checkpoint import Card, Checkpoint, save_checkpoint
@@ -61,7 +61,7 @@ class NamedScenario:
 
 
 @dataclass(frozen=True)
-class Identity:
+class RunIdentity:
     """What a run is: goes into its settings and onto the cards of its checkpoints."""
 
     world: str
@@ -135,7 +135,7 @@ def scenarios_of(settings: Mapping[str, Any], path: Path, read: Callable[[Any], 
 class RunFolder:
     """Reads and writes the files of one run."""
 
-    def __init__(self, path: Path, identity: Identity, *, resume: bool) -> None:
+    def __init__(self, path: Path, identity: RunIdentity, *, resume: bool) -> None:
         self.path, settings = path, identity.settings()
         self._saved_something = resume
         if resume:
@@ -151,7 +151,7 @@ class RunFolder:
         with _writing(path / JOURNAL):
             self._journal = (path / JOURNAL).open("a", encoding="utf-8")
         with _writing(path / BOARD):
-            self._board = Board(path / BOARD)
+            self._board = ScalarWriter(path / BOARD)
 
     def _resume(self, settings: Mapping[str, Any], length: str) -> list[dict[str, Any]]:
         """The journal so far; a last line that was cut off by a crash is dropped. Another length is noted."""

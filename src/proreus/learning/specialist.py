@@ -17,7 +17,7 @@ from proreus.learning.learner import EvolutionLearner
 from proreus.learning.run_folder import mean_gain
 from proreus.policies.catalogue import LEARNED
 from proreus.policies.checkpoint import Checkpoint
-from proreus.policies.networks.tensor_layout import Part, size_of, vector_of
+from proreus.policies.networks.tensor_layout import TensorPart, size_of, vector_of
 
 Starts = Mapping[str, F64]
 """Policy -> its weights."""
@@ -27,7 +27,7 @@ def _as_the_goal_says(scenario: Any) -> Starts:
     return {}
 
 
-def around_a_rule(rule: str, parts: tuple[Part, ...], shipped: Mapping[str, Any]) -> Starts:
+def around_a_rule(rule: str, parts: tuple[TensorPart, ...], shipped: Mapping[str, Any]) -> Starts:
     """The rule that a network is around, and before it the shipped network, if it is such a one."""
     plain, found = {rule: np.zeros(size_of(parts))}, vector_of(parts, shipped)
     return plain if found is None else {LEARNED: found, **plain}
@@ -67,7 +67,7 @@ class Search:
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedSpecialist:
     """The best so far."""
 
     checkpoint: Checkpoint
@@ -82,7 +82,7 @@ class Trained:
 
 def specialise(
     search: Search, pool: Executor, until: float, clock: Callable[[], float] = time.monotonic
-) -> Iterator[Trained]:
+) -> Iterator[TrainedSpecialist]:
     """Search from the best start until that moment; what is best on the validation part comes last.
 
     One generation is always tried, however short the time.
@@ -100,7 +100,7 @@ def specialise(
     name = max(gains, key=lambda one: gains[one])  # the first of equals
     best = gains[name]
     told = f"start: held out {best:+.2f}" + (f" ({name})" if search.starts else "")
-    found = Trained(kept(goal.tensors(starts[name]), best, 0), 0, told, name)
+    found = TrainedSpecialist(kept(goal.tensors(starts[name]), best, 0), 0, told, name)
     yield found
     done = 0
     for generation in evolve(config, goal, start=starts[name]):
@@ -110,8 +110,8 @@ def specialise(
             if gain > best:
                 best = gain
                 line = f"generation {done}: held out {gain:+.2f} (best so far)"
-                found = Trained(kept(generation.tensors(), gain, done), done, line, name)
+                found = TrainedSpecialist(kept(generation.tensors(), gain, done), done, line, name)
                 yield found
         if clock() + generation.seconds >= until:
             break
-    yield Trained(found.checkpoint, found.generations, "", name, done)
+    yield TrainedSpecialist(found.checkpoint, found.generations, "", name, done)

@@ -25,7 +25,7 @@ class Update:
     """All it takes to go on later."""
 
 
-class Pace:
+class StepRate:
     """Steps per second since the last time it was asked for."""
 
     def __init__(self, steps: int) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 
-class Board:
+class ScalarWriter:
     """One event file of a run; without TensorBoard nothing is written."""
 
     def __init__(self, folder: Path) -> None:

@@ -20,7 +20,7 @@ from typing import BinaryIO
 from proreus.log.frames import frame
 from proreus.log.group_commit import Append, GroupedLog
 from proreus.log.protocol import LogFull, LogInUse, LogLimits, Part
-from proreus.log.segments import KeyedReader, Segment, SegmentReader, segments
+from proreus.log.segments import KeyedReader, SegmentFile, SegmentReader, segments
 from proreus.model.files import make_folder, open_private
 
 _log = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ class FileReader:
                 self._reader = segment.reader(self._since)
             yield from self._told(self._reader)
 
-    def _leave(self, reader: SegmentReader, successor: Segment) -> None:
+    def _leave(self, reader: SegmentReader, successor: SegmentFile) -> None:
         """What was damaged there; behind its last whole frame, too, where more was than one that was torn."""
         self._damaged += reader.damaged
         self._lost += reader.lost
@@ -114,7 +114,7 @@ class FileLog(GroupedLog):
             raise LogInUse(f"{folder}: another process writes this log") from error
         self.damaged, self.cut = 0, 0
         self._file: BinaryIO | None = None
-        self._segment: Segment | None = None
+        self._segment: SegmentFile | None = None
         self._end = 0  # of what is acknowledged in the file
         self._refused_bytes = 0  # for which there was no room
         there = segments(folder)
@@ -123,7 +123,7 @@ class FileLog(GroupedLog):
         self._next = max(self._next, released())
         self._bytes = log_bytes(there)
 
-    def _resume(self, last: Segment) -> int:
+    def _resume(self, last: SegmentFile) -> int:
         """Open the last segment to write on, its torn tail cut off; the next number.
 
         A segment with other damage at its end, or in the older format, is left as it is: a new one follows.
@@ -190,7 +190,7 @@ class FileLog(GroupedLog):
             self._file.close()
             self._file = None
         if self._file is None or self._segment is None:
-            self._segment = Segment.new(self.folder, self._next)
+            self._segment = SegmentFile.new(self.folder, self._next)
             self._file, self._end = open_private(self._segment.path, "xb", buffering=0), 0
             handle = os.open(self.folder, os.O_RDONLY)
             try:
@@ -251,12 +251,12 @@ def prune(folder: Path, before: int) -> int:
     return len(gone)
 
 
-def log_bytes(there: list[Segment]) -> int:
+def log_bytes(there: list[SegmentFile]) -> int:
     """That these files take."""
     return sum(_size(segment.path) for segment in there)
 
 
-def _below(there: list[Segment], number: int) -> list[Segment]:
+def _below(there: list[SegmentFile], number: int) -> list[SegmentFile]:
     """Those whose records all come before that number; never the last one, which may be written to."""
     ends = [later.first for later in there[1:]]
     return [segment for segment, end in zip(there, ends, strict=False) if end <= number]

@@ -33,7 +33,7 @@ _MOST_TRIED = 4096  # numbers
 
 
 @dataclass(frozen=True, order=True)
-class Segment:
+class SegmentFile:
     """A file of the log."""
 
     first: int
@@ -43,7 +43,7 @@ class Segment:
     path: Path
 
     @classmethod
-    def new(cls, folder: Path, first: int) -> Segment:
+    def new(cls, folder: Path, first: int) -> SegmentFile:
         """A segment to write, with a key of its own."""
         key = new_key()
         return cls(first, key, folder / f"{first:020d}-{key.hex()}.log")
@@ -53,14 +53,14 @@ class Segment:
         return KeyedReader(self, since) if self.key else OldReader(self, since)
 
 
-def segments(folder: Path) -> list[Segment]:
+def segments(folder: Path) -> list[SegmentFile]:
     """Those of a log, in order."""
     found = []
     try:
         for path in folder.iterdir():
             name = _NAME.fullmatch(path.name)
             if name is not None:
-                found.append(Segment(int(name[1]), bytes.fromhex(name[2] or ""), path))
+                found.append(SegmentFile(int(name[1]), bytes.fromhex(name[2] or ""), path))
     except OSError as error:
         raise WorkError(f"{folder}: cannot be read: {error.strerror}") from error
     return sorted(found)
@@ -69,7 +69,7 @@ def segments(folder: Path) -> list[Segment]:
 class SegmentReader(ABC):
     """Walks over a segment while it grows: each `poll` goes on where the one before stopped."""
 
-    def __init__(self, segment: Segment, since: int) -> None:
+    def __init__(self, segment: SegmentFile, since: int) -> None:
         self.segment, self._since = segment, since
         self.end = 0
         """Bytes up to the end of the last whole frame."""
@@ -112,7 +112,7 @@ class SegmentReader(ABC):
 class KeyedReader(SegmentReader):
     """Of a segment with a key."""
 
-    def __init__(self, segment: Segment, since: int) -> None:
+    def __init__(self, segment: SegmentFile, since: int) -> None:
         super().__init__(segment, since)
         self._searched = 0  # up to here there is no frame behind `end`
         self.torn = False

@@ -40,7 +40,7 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Kind:
+class CheckpointKind:
     """A kind of checkpoint, as its card names it."""
 
     encoding: str
@@ -59,7 +59,7 @@ class Catalogue:
     rules: Mapping[str, Rule]
     main: tuple[str, ...]
     """The default of --policies; the first one is that of --policy."""
-    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    kinds: Mapping[str, CheckpointKind] = field(default_factory=dict)
     shipped: Path | None = None
     """The checkpoint called `learned`."""
     earlier: Mapping[str, Path] = field(default_factory=dict)

@@ -25,7 +25,7 @@ from typing import Any, Protocol
 from proreus.model.errors import IllegalDecision, InputError, ProreusError, UsageError, WorkError
 from proreus.policies.deadline import TooSlow
 from proreus.policies.protocol import Explanation, Verdict
-from proreus.workers.child_process import ApartProcess, Busy, Ended, Late, Phase
+from proreus.workers.child_process import Busy, ChildEnded, ChildLate, ChildPhase, ChildProcess
 
 TARGET = "proreus.policies.policy_worker:serve"
 LOADING_SECONDS = 30.0
@@ -46,7 +46,7 @@ _ERRORS: dict[str, type[ProreusError]] = {
 _log = logging.getLogger(__name__)
 
 
-class Resting(Exception):
+class PolicyResting(Exception):
     """It was replaced and is not asked now; says when it is tried again."""
 
 
@@ -75,7 +75,7 @@ class Made:
     explanation: Explanation | None = None
 
 
-class Host:
+class PolicyHost:
     """One stranger's reference and its process, for all policies that are made from it."""
 
     def __init__(
@@ -90,8 +90,8 @@ class Host:
         self._make_codec, self._codec = codec, codec()
         self._clock = clock
         self._lock = threading.Lock()
-        self._process: ApartProcess | None = None
-        self._loading: ApartProcess | None = None
+        self._process: ChildProcess | None = None
+        self._loading: ChildProcess | None = None
         self._closed = False
         self._rest = 0.0
         self._until = 0.0
@@ -100,7 +100,7 @@ class Host:
 
     def load(self) -> None:
         """Start its process and make the policy once there; raises what is wrong with it."""
-        process = ApartProcess(TARGET, f"policy {self.reference}")
+        process = ChildProcess(TARGET, f"policy {self.reference}")
         with self._lock:
             self._loading = process
             closed = self._closed
@@ -120,41 +120,43 @@ class Host:
             if self._closed:
                 process.end()
 
-    def _offered(self, process: ApartProcess, codec: Codec) -> None:
+    def _offered(self, process: ChildProcess, codec: Codec) -> None:
         told: list[Any] = []
         head = json.dumps({"reference": self.reference, "codec": codec.target}).encode()
         late = f"has not been loaded for {LOADING_SECONDS:g} s"
         try:
             process.boot()
-            process.ask(lambda: head, Phase(LOADING_SECONDS, _MOST_ANSWER, _into(told), late))
-        except (Late, Ended) as error:
+            process.ask(lambda: head, ChildPhase(LOADING_SECONDS, _MOST_ANSWER, _into(told), late))
+        except (ChildLate, ChildEnded) as error:
             raise WorkError(f"policy {self.reference}: {error}") from None
         offered = _checked(told[0], self.reference).get("has")
         if not isinstance(offered, list):  # whoever runs over there can write to the same socket
             raise WorkError(f"policy {self.reference}: its process says what is no answer")
         self.has = frozenset(map(str, offered))
 
-    def ask(self, policy: ApartPolicy, observation: Any, seconds: float, *, reasons: bool = False) -> Made:
+    def ask(self, policy: IsolatedPolicy, observation: Any, seconds: float, *, reasons: bool = False) -> Made:
         """One decision; TooSlow, Resting, or an error of the stranger's."""
         process = self._at_hand()
         answers: list[Any] = []
         late = f"no decision within {seconds * 1e3:.1f} ms"
         phases = [
-            Phase(_SHOWING_SECONDS, 16, _nothing, f"has not taken an observation for {_SHOWING_SECONDS:g} s")
+            ChildPhase(
+                _SHOWING_SECONDS, 16, _nothing, f"has not taken an observation for {_SHOWING_SECONDS:g} s"
+            )
         ]
         if reasons:  # first: a decision changes the memory that they are about
             patience = _REASONS_FACTOR * seconds
             told = f"no reasons within {patience * 1e3:.1f} ms"
-            phases.append(Phase(patience, _MOST_REASONS, _into(answers), told))
-        phases.append(Phase(seconds, _MOST_ANSWER, _into(answers), late))
+            phases.append(ChildPhase(patience, _MOST_REASONS, _into(answers), told))
+        phases.append(ChildPhase(seconds, _MOST_ANSWER, _into(answers), late))
         try:
             process.ask(lambda: self._question(policy, observation, reasons), *phases)
         except Busy as error:
             raise TooSlow(str(error)) from None
-        except Late as error:
+        except ChildLate as error:
             self._replace(process)
             raise TooSlow(f"{error}; {self._when()}") from None
-        except Ended as error:
+        except ChildEnded as error:
             self._replace(process)
             raise WorkError(f"policy {self.reference}: {error}; {self._when()}") from None
         else:
@@ -178,7 +180,7 @@ class Host:
 
     # Below the face.
 
-    def _question(self, policy: ApartPolicy, observation: Any, reasons: bool) -> bytes:
+    def _question(self, policy: IsolatedPolicy, observation: Any, reasons: bool) -> bytes:
         dropped, self._dropped = self._dropped, []
         head = {"instance": policy.instance, "seed": policy.seed, "reasons": reasons, "dropped": dropped}
         parts = [json.dumps(head).encode(), *self._codec.frame(observation)]
@@ -198,21 +200,21 @@ class Host:
             raise WorkError(f"policy {self.reference}: {type(error).__name__} in its answer") from None
         return Made(decision, explanation=explanation)
 
-    def _at_hand(self) -> ApartProcess:
-        """Its process; `Resting` where there is none now. One that is due is started beside."""
+    def _at_hand(self) -> ChildProcess:
+        """Its process; `PolicyResting` where there is none now. One that is due is started beside."""
         with self._lock:
             process = self._process
             if process is not None and process.alive:
                 return process
             if self._closed:
-                raise Resting("the program is ending")
+                raise PolicyResting("the program is ending")
             left = self._until - self._clock()
             if left > 0:
-                raise Resting(f"it is tried again in {left:.0f} s")
+                raise PolicyResting(f"it is tried again in {left:.0f} s")
             if self._loading is None:
                 self._until = self._clock() + FIRST_REST  # one attempt at a time
                 threading.Thread(target=self._load_again, name="policy-loading", daemon=True).start()
-            raise Resting("it is being loaded again")
+            raise PolicyResting("it is being loaded again")
 
     def _load_again(self) -> None:
         try:
@@ -223,7 +225,7 @@ class Host:
                 self._grow_rest()
             _log.warning("%s; %s", error, self._when())
 
-    def _replace(self, process: ApartProcess) -> None:
+    def _replace(self, process: ChildProcess) -> None:
         process.end()
         with self._lock:
             if self._process is not process:
@@ -241,18 +243,18 @@ class Host:
         return f"it is tried again in {self._rest:g} s"
 
 
-class ApartPolicy:
+class IsolatedPolicy:
     """A stranger's policy, asked where it cannot harm anybody."""
 
     _numbers = itertools.count()
 
-    def __init__(self, host: Host, seed: int) -> None:
+    def __init__(self, host: PolicyHost, seed: int) -> None:
         self.host, self.seed, self.name = host, seed, host.reference
         self.instance = next(self._numbers)
         weakref.finalize(self, host.forget, self.instance)
 
     def within(self, observation: Any, seconds: float, *, reasons: bool = False) -> Made:
-        """See `Host.ask`."""
+        """See `PolicyHost.ask`."""
         return self.host.ask(self, observation, seconds, reasons=reasons)
 
     def decide(self, observation: Any, /) -> Any:
@@ -262,9 +264,9 @@ class ApartPolicy:
             raise WorkError(f"policy {self.name} is unsure: {made.unsure}")
         return made.decision
 
-    def fresh(self, seed: int) -> ApartPolicy:
+    def fresh(self, seed: int) -> IsolatedPolicy:
         """Another that remembers nothing."""
-        return ApartPolicy(self.host, seed)
+        return IsolatedPolicy(self.host, seed)
 
 
 class Strangers:
@@ -272,17 +274,17 @@ class Strangers:
 
     def __init__(self, codec: Callable[[], Codec]) -> None:
         self._codec = codec
-        self._hosts: dict[str, Host] = {}
+        self._hosts: dict[str, PolicyHost] = {}
         self._lock = threading.Lock()
         self._closed = False
 
-    def policy(self, reference: str, seed: int) -> ApartPolicy:
+    def policy(self, reference: str, seed: int) -> IsolatedPolicy:
         """Loaded where nobody has asked for it before, which takes seconds: not for an event loop."""
         with self._lock:
             host = self._hosts.get(reference)
             known = host is not None
             if host is None:
-                host = self._hosts[reference] = Host(reference, self._codec)
+                host = self._hosts[reference] = PolicyHost(reference, self._codec)
             if self._closed:
                 host.close()
             host.users += 1
@@ -292,7 +294,7 @@ class Strangers:
             except BaseException:
                 self.release(reference)
                 raise
-        return ApartPolicy(host, seed)
+        return IsolatedPolicy(host, seed)
 
     def check(self, reference: str) -> None:
         """Raise what is wrong with it."""
@@ -329,9 +331,9 @@ def _into(answers: list[Any]) -> Callable[[bytes], None]:
         try:
             found = json.loads(answer)
         except (ValueError, RecursionError):
-            raise Ended("its process says what is no answer") from None
+            raise ChildEnded("its process says what is no answer") from None
         if not isinstance(found, dict):
-            raise Ended("its process says what is no answer")
+            raise ChildEnded("its process says what is no answer")
         answers.append(found)
 
     return take

@@ -17,7 +17,7 @@ _RECEIVED = b"+"
 _NO_REASONS = b'{"reasons": null}'
 
 
-class Shown(Protocol):
+class ShownObservation(Protocol):
     """How observations and decisions of a world travel, over here."""
 
     def observation(self, parts: Sequence[memoryview], /) -> Any:
@@ -33,7 +33,7 @@ def serve(channel: Channel) -> None:
     """Load what the first frame names, then answer until nobody asks."""
     head = json.loads(channel.receive())
     module, _, name = head["codec"].partition(":")
-    shown: Shown = getattr(importlib.import_module(module), name)()
+    shown: ShownObservation = getattr(importlib.import_module(module), name)()
     try:
         policy = find_policy(head["reference"], 0)
         if policy is None:
@@ -47,7 +47,7 @@ def serve(channel: Channel) -> None:
 
 
 class _Answering:
-    def __init__(self, channel: Channel, shown: Shown, policy: ForeignPolicy) -> None:
+    def __init__(self, channel: Channel, shown: ShownObservation, policy: ForeignPolicy) -> None:
         self._channel, self._shown, self._policy = channel, shown, policy
         self._made: dict[int, ForeignPolicy] = {}
 

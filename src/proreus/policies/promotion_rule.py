@@ -14,7 +14,7 @@ Ruling = Literal["not worse", "worse", "not told apart", "too uncertain", "canno
 
 
 @dataclass(frozen=True)
-class Difference:
+class CandidateGain:
     """Candidate minus present, where more is better."""
 
     mean: float
@@ -23,7 +23,7 @@ class Difference:
     """The 95 % interval."""
 
 
-def rule_on(found: Difference, worst: float = 0.0, nothing: float = 0.0) -> Ruling:
+def rule_on(found: CandidateGain, worst: float = 0.0, nothing: float = 0.0) -> Ruling:
     """What a difference means; only "not worse" may pass.
 
     "worse" is said where the whole interval is; a mean below nothing whose interval reaches beyond it is not

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from proreus.httpserver.byte_budget import ByteBudget
 from proreus.httpserver.rate_limit import MOST_CLIENTS, Buckets
-from proreus.httpserver.work_queue import Shares, Turns
+from proreus.httpserver.work_queue import Shares, WorkQueue
 from proreus.model.errors import InputError
 from proreus.model.files import read_regular
 from proreus.serving.messages import Refusal, Refused
@@ -43,7 +43,7 @@ def read_token(path: Path, *, strict: bool = False) -> bytes:
     return token
 
 
-class Admission:
+class RequestAdmission:
     """Lets requests in or refuses them."""
 
     def __init__(
@@ -95,6 +95,6 @@ def byte_budget(total: int) -> ByteBudget:
     )
 
 
-def fair_turns(shares: Shares | None = None, name: str = "work") -> Turns:
+def fair_turns(shares: Shares | None = None, name: str = "work") -> WorkQueue:
     """Threads for work that may take long; who asks for too much at once is told to come again."""
-    return Turns(lambda says: Refused(Refusal.EXHAUSTED, says), shares, name)
+    return WorkQueue(lambda says: Refused(Refusal.EXHAUSTED, says), shares, name)

@@ -12,7 +12,7 @@ from proreus.serving.online.feedback import Feedback
 
 
 @dataclass(frozen=True)
-class Application:
+class ServiceParts:
     """The parts of a running service."""
 
     service: DecisionService

@@ -22,11 +22,11 @@ from proreus.kernels.arrays import F64, I64, Bool
 from proreus.policies.deadline import Guard, TooSlow
 from proreus.serving.messages import Choice, DecidedBy, Health, PredictAnswer, invalid
 from proreus.serving.metrics import Measurements
-from proreus.serving.pending_decisions import Decided, RecentDecisions
+from proreus.serving.pending_decisions import PendingDecision, RecentDecisions
 from proreus.serving.validation import Dimensions, check_block, check_state, check_top_k
 from proreus.worlds.pods.policies.vector.model import VectorModel, draw_of, draws_of, fullest_with_room
 from proreus.worlds.pods.policies.vector.refusals import warm_up_refusals
-from proreus.worlds.pods.policies.vector.service_answers import Answer, Answering
+from proreus.worlds.pods.policies.vector.service_answers import VectorAnswer, VectorService
 
 _log = logging.getLogger(__name__)
 _REMEMBERED_BYTES = 1 << 26
@@ -68,7 +68,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Batch:
+class StateBatch:
     """Many states to decide on at once, by one version."""
 
     states: F64
@@ -115,7 +115,7 @@ class _Deciding:
         """The version, and the draw: see `answering.Decider`."""
         return self.live, self.draw
 
-    def decide(self, mask: Bool | None) -> Answer:
+    def decide(self, mask: Bool | None) -> VectorAnswer:
         """See `answering.Decider`."""
         return self.service.decided(self, mask)
 
@@ -139,7 +139,7 @@ class DecisionService:
         most = _REMEMBERED_BYTES // (options.dimensions.actions + 256)
         self.recent = RecentDecisions(min(options.remembered, most))
         self.draining = False
-        self._answering = Answering(options.dimensions.nodes) if options.mind_refusals else None
+        self._answering = VectorService(options.dimensions.nodes) if options.mind_refusals else None
         self._clock = clock
         self._began = clock()
         self._everything = np.ones(options.dimensions.actions, dtype=np.bool_)
@@ -203,7 +203,7 @@ class DecisionService:
         action, log_prob = answer.action, answer.log_prob
         decided_by: DecidedBy = "model" if answer.by_model else "rule"
         drawn = answer.by_model and answer.own and not deterministic
-        decided = Decided(log_prob, live.version, drawn, question.mask)
+        decided = PendingDecision(log_prob, live.version, drawn, question.mask)
         self.recent.add(state, action, decided, question.client)
         top = None
         if question.top_k is not None:
@@ -211,7 +211,7 @@ class DecisionService:
             top = self._top(left, question, answer)
         return PredictAnswer(action, live.version, log_prob, decided_by, deterministic, top)
 
-    def decided(self, deciding: _Deciding, mask: Bool | None) -> Answer:
+    def decided(self, deciding: _Deciding, mask: Bool | None) -> VectorAnswer:
         """What the model says, or the rule where it fails or is too slow."""
         live, state = deciding.live, deciding.state
         actions = self.options.dimensions.actions
@@ -222,8 +222,8 @@ class DecisionService:
             self._check_sound(action, log_prob, mask)
         except Exception as error:  # noqa: BLE001 - whatever a model does, there is an answer
             self._fell_back(error, live)
-            return Answer(self._by_rule(state, mask), 0.0, by_model=False, own=True, mask=mask)
-        return Answer(action, log_prob, by_model=True, own=True, mask=mask)
+            return VectorAnswer(self._by_rule(state, mask), 0.0, by_model=False, own=True, mask=mask)
+        return VectorAnswer(action, log_prob, by_model=True, own=True, mask=mask)
 
     def bids(self, deciding: _Deciding, mask: Bool | None) -> F64 | None:
         """How likely the model is to take each action; None where it fails or is too slow."""
@@ -240,7 +240,7 @@ class DecisionService:
             return None
         return found
 
-    def predict_batch(self, batch: Batch, door: str) -> BatchDecided:
+    def predict_batch(self, batch: StateBatch, door: str) -> BatchDecided:
         """Decide on many states. They are not remembered: the answer has their log-probabilities."""
         options, live = self.options, self._live
         check_block(batch.states, options.dimensions)
@@ -295,7 +295,7 @@ class DecisionService:
         if so_far & (so_far - 1) == 0:  # the 1st, 2nd, 4th, 8th: a model that stays broken fills no disk
             _log.warning("the rule decided for version %d (%d times so far): %s", live.version, so_far, error)
 
-    def _top(self, deciding: _Deciding, question: Question, answer: Answer) -> list[Choice]:
+    def _top(self, deciding: _Deciding, question: Question, answer: VectorAnswer) -> list[Choice]:
         """The most probable actions, equal ones in order of their number; only the chosen one, where the rule
         chose it, or the model does not say in what is left of its time."""
         if not answer.by_model:

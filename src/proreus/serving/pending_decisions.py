@@ -14,7 +14,7 @@ from typing import NamedTuple
 from proreus.kernels.arrays import F64, Bool
 
 
-class Decided(NamedTuple):
+class PendingDecision(NamedTuple):
     """One decision of the past."""
 
     log_prob: float
@@ -46,12 +46,12 @@ class RecentDecisions:
         self._size = size
         self._lock = threading.Lock()
         # Not plain dicts: finding the oldest entry of one whose front was deleted is a long walk.
-        self._shelves: dict[int, OrderedDict[_Key, Decided]] = {}
+        self._shelves: dict[int, OrderedDict[_Key, PendingDecision]] = {}
         self._latest: dict[_Key, int] = {}  # on which shelf a decision was put last
         self._held = 0
         self._fullest = 0
 
-    def add(self, state: F64, action: int, decided: Decided, client: str = "") -> None:
+    def add(self, state: F64, action: int, decided: PendingDecision, client: str = "") -> None:
         """Remember a decision; the same one again counts as new."""
         key, number = (digest(state), action), shelf_of(client)
         with self._lock:
@@ -82,7 +82,7 @@ class RecentDecisions:
         if self._latest.get(key) == number:
             del self._latest[key]
 
-    def find(self, state: F64, action: int, client: str = "") -> Decided | None:
+    def find(self, state: F64, action: int, client: str = "") -> PendingDecision | None:
         """The latest decision for `action` in this very state, where it is still remembered.
 
         The client's own shelf comes first; who reports may be another than who asked.

@@ -15,9 +15,9 @@ from proreus.log.folder import LogFolder
 from proreus.log.protocol import LogLimits, LogPlace
 from proreus.model.errors import UsageError
 from proreus.model.files import make_folder
-from proreus.serving.admission import Admission, fair_turns
+from proreus.serving.admission import RequestAdmission, fair_turns
 from proreus.serving.allowed_hosts import Visitors
-from proreus.serving.application import Application
+from proreus.serving.application import ServiceParts
 from proreus.serving.cluster_api.cost import MOST_UNITS
 from proreus.serving.cluster_api.decide import NamedDecisions
 from proreus.serving.decision_service import DecisionService, ServiceOptions
@@ -28,14 +28,14 @@ from proreus.serving.models.version_store import ModelStore
 from proreus.serving.online.experience_log import ExperienceLog
 from proreus.serving.online.feedback import Feedback
 from proreus.serving.online.learner import LearnerStatus, OnlineLearner, OnlineSettings, Places
-from proreus.serving.online.learner_lock import Succession
+from proreus.serving.online.learner_lock import LearnerLock
 from proreus.serving.online.model_id import owner_of
 from proreus.serving.online.progress import read_progress
 from proreus.serving.server.grpc_base import GrpcOptions
-from proreus.serving.server.grpc_server import GrpcDoor
+from proreus.serving.server.grpc_server import GrpcServer
 from proreus.serving.server.http import HttpApp, HttpLimits
 from proreus.serving.server.rest_handlers import RestApi
-from proreus.serving.server.rest_server import RestDoor
+from proreus.serving.server.rest_server import RestServer
 
 EXPERIENCE = "experience"
 """The folder of the logs, beside the versions of the model that they teach, and of the learner's place."""
@@ -107,21 +107,21 @@ class RunningService:
         kept = self._logs[0].open(options.log, lambda name: read_progress(experience).of(name).next)
         self.log = ExperienceLog(kept)
         versions = LiveVersions(store, self.name, service)
-        self._learning: Succession | None = None
+        self._learning: LearnerLock | None = None
         if options.learning is not None:
-            self._learning = Succession(
+            self._learning = LearnerLock(
                 experience, self.log, partial(self._new_learner, versions, experience)
             )
         status = None if self._learning is None else self._learning.status
-        self.application = Application(
+        self.application = ServiceParts(
             service, Feedback(service, self.log, status, versions.knows), versions, named
         )
         if status is not None:
             _export(service, status)
-        self._admission = Admission(options.token, options.rate)
+        self._admission = RequestAdmission(options.token, options.rate)
         self._turns = fair_turns()
-        self._rest: RestDoor | None = None
-        self._grpc: GrpcDoor | None = None
+        self._rest: RestServer | None = None
+        self._grpc: GrpcServer | None = None
 
     def _places(self, experience: Path) -> tuple[LogPlace, ...]:
         """Where experience is: the first is written to. What was logged in files before is read, too."""
@@ -155,14 +155,14 @@ class RunningService:
             self._visitors(host),
             self._turns,
         )
-        self._rest = RestDoor(app)
+        self._rest = RestServer(app)
         _settle()
         return self._rest.start(host, port, self.options.credentials)
 
     def open_grpc(self, host: str, port: int) -> int:
         """Open the gRPC door; the port."""
         place = f"[{bare(host)}]:{port}" if ":" in bare(host) else f"{host}:{port}"
-        self._grpc = GrpcDoor(
+        self._grpc = GrpcServer(
             self.application, self._admission, self.options.grpc, self._visitors(host), self._turns
         )
         _settle()

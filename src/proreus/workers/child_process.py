@@ -46,15 +46,15 @@ _IN_MEMORY = 1 << 63
 """Of the length of a frame: it lies in the memory that both sides have."""
 
 
-class Late(Exception):
+class ChildLate(Exception):
     """No answer in time: the process was killed."""
 
 
-class Ended(WorkError):
+class ChildEnded(WorkError):
     """The process is not there any more, or what it says is no answer."""
 
 
-class ApartProcess:
+class ChildProcess:
     """One process; one question at a time, from whichever thread."""
 
     def __init__(self, target: str, name: str) -> None:
@@ -81,7 +81,7 @@ class ApartProcess:
             self._send(head, until)
             self._receive(until, 1)
 
-    def ask(self, frame: Callable[[], bytes], *phases: Phase) -> None:
+    def ask(self, frame: Callable[[], bytes], *phases: ChildPhase) -> None:
         """Send what `frame` makes and take one answer for each phase, within its own seconds.
 
         The first is for the way there. Where somebody else asks, there is no waiting for longer than the
@@ -98,8 +98,8 @@ class ApartProcess:
                     else:
                         until = time.monotonic() + phase.seconds
                     phase.take(self._receive(until, phase.most))
-                except Late:
-                    raise Late(phase.late) from None
+                except ChildLate:
+                    raise ChildLate(phase.late) from None
 
     def end(self) -> None:
         """Kill it and whatever it started in its group; who waits for it is told at once."""
@@ -174,7 +174,7 @@ class ApartProcess:
     def _receive(self, until: float, most: int) -> bytes:
         (size,) = _HEAD.unpack(self._exactly(_HEAD.size, until))
         if size > most:
-            raise Ended(f"an answer of {size} bytes where {most} are possible")
+            raise ChildEnded(f"an answer of {size} bytes where {most} are possible")
         return bytes(self._exactly(size, until))
 
     def _exactly(self, size: int, until: float) -> bytearray:
@@ -197,21 +197,21 @@ class ApartProcess:
         poll.register(self._socket, what)
         left = until - time.monotonic()
         if self._ended or not poll.poll(max(0.0, left) * 1e3):
-            raise self._gone() if self._ended else Late("no answer in time")
+            raise self._gone() if self._ended else ChildLate("no answer in time")
 
-    def _gone(self) -> Ended:
+    def _gone(self) -> ChildEnded:
         """Why it is not there: looked at before it is killed, since then everybody was killed."""
         if self._ended:
-            return Ended("its process was ended")
+            return ChildEnded("its process was ended")
         # Not reaped yet: until it is, nobody else gets its number, and the group can be killed by that.
         until = time.monotonic() + _HANGING_UP
         while (end := os.waitid(os.P_PID, self._process.pid, _LOOK)) is None:
             if time.monotonic() > until:
-                return Ended("its process has hung up")
+                return ChildEnded("its process has hung up")
             time.sleep(0.005)
         if end.si_code == os.CLD_EXITED:
-            return Ended(f"its process exited with {end.si_status}")
-        return Ended(f"its process was ended by {signal.Signals(end.si_status).name}")
+            return ChildEnded(f"its process exited with {end.si_status}")
+        return ChildEnded(f"its process was ended by {signal.Signals(end.si_status).name}")
 
     def _drain(self) -> None:
         """Log the first lines of what is printed, and throw the rest away, no faster than is good for us."""
@@ -226,7 +226,7 @@ class ApartProcess:
                 time.sleep(len(part) / _MOST_PRINTED)
 
 
-class Phase:
+class ChildPhase:
     """One answer that is expected."""
 
     __slots__ = ("late", "most", "seconds", "take")
@@ -239,7 +239,7 @@ class Phase:
 class _Turn:
     """Asking, alone; whatever goes wrong meanwhile ends the process: it may be in the middle of anything."""
 
-    def __init__(self, process: ApartProcess, lock: threading.Lock, patience: float) -> None:
+    def __init__(self, process: ChildProcess, lock: threading.Lock, patience: float) -> None:
         self._process, self._lock, self._patience = process, lock, patience
 
     def __enter__(self) -> None:
@@ -247,7 +247,7 @@ class _Turn:
             raise Busy("earlier decisions are still being worked on")
         if not self._process.alive:
             self._lock.release()
-            raise Ended("its process was ended")
+            raise ChildEnded("its process was ended")
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:

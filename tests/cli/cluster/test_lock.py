@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from proreus.cli.cluster import lock
-from proreus.cli.cluster.lock import Held, Holder, Work, held_by, only_one
+from proreus.cli.cluster.lock import FolderLock, Holder, LockPurpose, held_by, only_one
 from proreus.cli.cluster.options import identity_of
 from proreus.model.errors import WorkError
 from tests.cli.runner import Proreus, environment
@@ -31,8 +31,8 @@ def test_the_next_holder_has_the_name_of_the_last(tmp_path: Path) -> None:
 _AN_AGENT = """
 import sys, time
 from pathlib import Path
-from proreus.cli.cluster.lock import Work, only_one
-with only_one(Path(sys.argv[1]), Work.AGENT):
+from proreus.cli.cluster.lock import LockPurpose, only_one
+with only_one(Path(sys.argv[1]), LockPurpose.AGENT):
     print("here", flush=True)
     time.sleep(300)
 """
@@ -44,7 +44,7 @@ def test_who_holds_a_folder_is_told_for_what_it_is(tmp_path: Path, proreus: Pror
     )
     try:
         assert agent.stdout is not None and agent.stdout.readline() == b"here\n"
-        assert held_by(tmp_path) == Held(agent.pid, Work.AGENT)
+        assert held_by(tmp_path) == FolderLock(agent.pid, LockPurpose.AGENT)
         with pytest.raises(WorkError, match=f"an agent runs here already .process {agent.pid}"):
             only_one(tmp_path).__enter__()
         said = proreus("down", "--dir", str(tmp_path)).out

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("starlette", reason="a cluster needs the extra `engine`")
 
-from proreus.cli.cluster.flags import Machine, Nodes
+from proreus.cli.cluster.flags import Machine, SimulatedNodeFlags
 from proreus.cli.cluster.host_name import machine_address, machine_name
 from proreus.cli.cluster.options import Naming, node_options, secured
 from proreus.cli.cluster.tokens import first_token, own_tokens
@@ -30,28 +30,30 @@ def naming(tmp_path: Path) -> Naming:
 
 def test_without_a_number_of_nodes_it_is_this_machine(naming: Naming, tmp_path: Path) -> None:
     flags = Machine("process", Path("c.sock"), allow_host_path=(tmp_path,), allow_privileged=True)
-    node = node_options(flags, Nodes(), naming)
+    node = node_options(flags, SimulatedNodeFlags(), naming)
     assert isinstance(node, MachineNode)
     assert (node.name, node.runtime) == ("this-machine", "process")
     options = node.options
     assert options.root == tmp_path / "state" / "node" and options.socket == Path("c.sock").absolute()
     assert options.host_paths == (tmp_path,) and options.allow_privileged
     assert options.address == machine_address()
-    strict = node_options(Machine("process"), Nodes(), naming)
+    strict = node_options(Machine("process"), SimulatedNodeFlags(), naming)
     assert isinstance(strict, MachineNode)
     assert strict.options.host_paths == () and not strict.options.allow_privileged
 
 
 def test_with_a_number_they_are_simulated(naming: Naming) -> None:
-    nodes = node_options(Machine(), Nodes(nodes=2, node_cpu="4"), naming)
+    nodes = node_options(Machine(), SimulatedNodeFlags(nodes=2, node_cpu="4"), naming)
     assert isinstance(nodes, SimulatedNodes)
     assert (nodes.names, nodes.seed, nodes.pool) == (("rack-1", "rack-2"), 7, "rack-")
     assert nodes.amounts["cpu"] == "4"
 
 
-@pytest.mark.parametrize("nodes", [Nodes(), Nodes(nodes=1)], ids=["real", "simulated"])
+@pytest.mark.parametrize(
+    "nodes", [SimulatedNodeFlags(), SimulatedNodeFlags(nodes=1)], ids=["real", "simulated"]
+)
 def test_whatever_the_nodes_are_there_are_tokens_and_a_certificate(
-    naming: Naming, tmp_path: Path, nodes: Nodes
+    naming: Naming, tmp_path: Path, nodes: SimulatedNodeFlags
 ) -> None:
     machine = Machine("process") if nodes.nodes is None else Machine()
     options = EngineOptions("memory:", node_options(machine, nodes, naming), api=ApiOptions())
@@ -78,7 +80,7 @@ def test_a_file_of_earlier_days_gets_the_token_of_the_page(tmp_path: Path) -> No
 
 
 def test_the_certificate_has_the_names_that_the_api_listens_on(naming: Naming, tmp_path: Path) -> None:
-    nodes = node_options(Machine(), Nodes(nodes=1), naming)
+    nodes = node_options(Machine(), SimulatedNodeFlags(nodes=1), naming)
     tokens = read_tokens(own_tokens(tmp_path))
     hosts = ("cluster.example",)
     for host, told in (("0.0.0.0", machine_address()), ("192.0.2.7", "192.0.2.7")):

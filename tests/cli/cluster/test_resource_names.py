@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proreus.cli.cluster.resource_names import Target, kinds_of, path_of, targets
+from proreus.cli.cluster.resource_names import ObjectTarget, kinds_of, path_of, targets
 from proreus.engine.objects.kinds import DEPLOYMENT, JOB, NODE, POD, REPLICA_SET, SERVICE
 from proreus.model.errors import UsageError
 
@@ -21,10 +21,10 @@ def test_groups_categories_and_lists() -> None:
 
 
 def test_objects_are_named_in_two_ways() -> None:
-    assert targets(["pods", "a", "b"]) == [Target(POD, "a"), Target(POD, "b")]
-    assert targets(["pod/a", "deploy/b"]) == [Target(POD, "a"), Target(DEPLOYMENT, "b")]
-    assert targets(["nodes"]) == [Target(NODE)]
-    assert Target(DEPLOYMENT, "web").shown == "deployment.apps/web"
+    assert targets(["pods", "a", "b"]) == [ObjectTarget(POD, "a"), ObjectTarget(POD, "b")]
+    assert targets(["pod/a", "deploy/b"]) == [ObjectTarget(POD, "a"), ObjectTarget(DEPLOYMENT, "b")]
+    assert targets(["nodes"]) == [ObjectTarget(NODE)]
+    assert ObjectTarget(DEPLOYMENT, "web").shown == "deployment.apps/web"
 
 
 @pytest.mark.parametrize(

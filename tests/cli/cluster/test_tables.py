@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from proreus.cli.cluster.tables import Shown, columns_of, print_rows, rows_of
+from proreus.cli.cluster.tables import TableView, columns_of, print_rows, rows_of
 
 TABLE = {
     "columnDefinitions": [{"name": "Name"}, {"name": "Ready"}, {"name": "Note", "priority": 1}],
@@ -31,10 +31,10 @@ def printed(width: int, *, terminal: bool) -> list[str]:
 
 
 def test_cells_are_texts_and_wide_columns_are_asked_for() -> None:
-    plain = columns_of(TABLE, Shown())
+    plain = columns_of(TABLE, TableView())
     assert plain.names == ["NAME", "READY"]
-    assert rows_of(TABLE, plain, Shown()) == [["web-1", "true"], ["web-2", "false"]]
-    wide = Shown(wide=True, namespaces=True, prefix="pod/")
+    assert rows_of(TABLE, plain, TableView()) == [["web-1", "true"], ["web-2", "false"]]
+    wide = TableView(wide=True, namespaces=True, prefix="pod/")
     columns = columns_of(TABLE, wide)
     assert columns.names == ["NAMESPACE", "NAME", "READY", "NOTE"]
     assert rows_of(TABLE, columns, wide)[1] == ["other", "pod/web-2", "false", "two lines"]

@@ -27,10 +27,10 @@ from typing import Any
 import httpx
 import uvloop
 
-from proreus.engine.api.server.application import Surroundings, create_app
+from proreus.engine.api.server.application import ApiDependencies, create_app
 from proreus.engine.api.server.loop_watchdog import Watchdog
 from proreus.engine.api.server.server import ApiServer
-from proreus.engine.gc_tuning import CycleSearches
+from proreus.engine.gc_tuning import GcTuning
 from proreus.engine.objects.kinds import POD
 from proreus.engine.objects.registry import Registry
 from proreus.engine.store.memory import MemoryStore
@@ -58,7 +58,7 @@ def _serve(told: Connection) -> None:
             },
         )
         options = as_up(folder)
-        server = ApiServer(create_app(registry, options, Surroundings(logs=QuietLogs())), options)
+        server = ApiServer(create_app(registry, options, ApiDependencies(logs=QuietLogs())), options)
         await server.start()
         watchdog = Watchdog(0.005)
         watching = asyncio.create_task(watchdog.run())
@@ -71,7 +71,7 @@ def _serve(told: Connection) -> None:
 
     with (
         tempfile.TemporaryDirectory() as name,
-        CycleSearches().kept_short(),
+        GcTuning().kept_short(),
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
         runner.run(main(Path(name)))

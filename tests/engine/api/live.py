@@ -12,12 +12,12 @@ from unittest.mock import patch
 
 import httpx
 
-from proreus.engine.api.server.application import Surroundings, create_app
+from proreus.engine.api.server.application import ApiDependencies, create_app
 from proreus.engine.api.server.node_proxy import NodeRelay
 from proreus.engine.api.server.options import ApiOptions
 from proreus.engine.api.server.server import ApiServer
 from proreus.engine.controllers.gc.controller import FOLLOWED as SWEPT
-from proreus.engine.controllers.gc.controller import Housekeeping
+from proreus.engine.controllers.gc.controller import GcController
 from proreus.engine.controllers.workloads.controller import FOLLOWED, TaskHost
 from proreus.engine.kubelet import heartbeats
 from proreus.engine.kubelet.heartbeats import Housed
@@ -26,7 +26,7 @@ from proreus.engine.kubelet.node_status import NodeSpec
 from proreus.engine.kubelet.runtime_factory import open_runtime
 from proreus.engine.node_host import MachineNode
 from proreus.engine.node_server import open_node_door
-from proreus.engine.objects.errors import Refused
+from proreus.engine.objects.errors import StatusError
 from proreus.engine.objects.kinds import NODE, POD
 from proreus.engine.objects.registry import Registry
 from proreus.engine.runtimes.clock import LoopTimers
@@ -99,7 +99,7 @@ def live(
         ending.append(asyncio.Event())
         real = None if processes is None else await open_runtime("process", MachineOptions(processes))
         tasks, host = _agents(registry, real) if agents else ([], None)
-        around = Surroundings(
+        around = ApiDependencies(
             logs=host,
             commands=host,
             images=images,
@@ -112,7 +112,7 @@ def live(
             assert processes is not None
             node = MachineNode(_NODES[0], MachineOptions(processes))
             await open_node_door(registry, node, 0, around, stack)
-            around = Surroundings(relay=NodeRelay(registry, frozenset()))
+            around = ApiDependencies(relay=NodeRelay(registry, frozenset()))
         server = ApiServer(create_app(registry, told, around), told)
         await server.start()
         started.append(Live(server.port, registry, asyncio.get_running_loop(), told))
@@ -165,7 +165,7 @@ def _agents(registry: Registry, real: PodRuntime | None) -> tuple[list[asyncio.T
     ]
     host = ResourceHost(registry, timers, housed, informers)
     task_host = TaskHost(registry, timers, informers)
-    housekeeping = Housekeeping(registry, timers, informers)
+    housekeeping = GcController(registry, timers, informers)
     binder = _Binder(registry, informers[POD], informers[NODE])
     runs = [*(one.run() for one in informers.values())]
     runs += [host.run(), task_host.run(), housekeeping.run(), binder.run()]
@@ -197,5 +197,5 @@ class _Binder:
         if spec.get("nodeName") or spec.get("schedulerName") == "nobody" or not open_nodes:
             return
         self._turn += 1
-        with suppress(Refused):
+        with suppress(StatusError):
             await self._registry.bind(namespace, name, open_nodes[self._turn % len(open_nodes)])

@@ -26,8 +26,8 @@ from proreus.engine.store.etcd.address import EtcdAddress
 from proreus.engine.store.etcd.store import EtcdStore
 from proreus.engine.store.memory import MemoryStore
 from proreus.engine.store.options import StoreOptions
-from proreus.engine.store.protocol import Batch, Listing, Store, Unavailable
-from proreus.engine.watch.subscription import Wanted
+from proreus.engine.store.protocol import ChangeBatch, Listing, Store, Unavailable
+from proreus.engine.watch.subscription import WatchSelector
 from tests.engine.controllers.virtual_time import play
 from tests.engine.store.etcd_servers import etcd_cluster
 
@@ -60,7 +60,7 @@ class SlowEtcd(EtcdStore):
         await asyncio.sleep(self.slow)
         return await super().list(prefix, after=after, limit=limit, revision=revision, most_bytes=most_bytes)
 
-    async def _history(self, prefix: str, after: int) -> AsyncGenerator[Batch, None]:
+    async def _history(self, prefix: str, after: int) -> AsyncGenerator[ChangeBatch, None]:
         await self.hearing.wait()
         async with aclosing(super()._history(prefix, after)) as batches:
             async for batch in batches:
@@ -74,7 +74,7 @@ def _map(name: str, number: int = 0) -> dict[str, Any]:
 
 
 def _asked(after: int, seconds: float) -> WatchAsked:
-    return WatchAsked(Wanted(CONFIG_MAP, "default"), Form(), after, seconds, False, False, "me")
+    return WatchAsked(WatchSelector(CONFIG_MAP, "default"), Form(), after, seconds, False, False, "me")
 
 
 @dataclass

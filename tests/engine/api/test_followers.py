@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from proreus.engine.api.server.application import Surroundings, create_app
+from proreus.engine.api.server.application import ApiDependencies, create_app
 from proreus.engine.api.server.options import ApiLimits, ApiOptions
 from proreus.engine.api.server.server import ApiServer
 from proreus.engine.objects.kinds import POD
@@ -36,7 +36,7 @@ def quiet() -> Iterator[tuple[int, QuietLogs]]:
         spec = {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}
         await registry.create(POD, {"metadata": {"name": "quiet"}, "spec": spec})
         options = ApiOptions(limits=_LIMITS)
-        server = ApiServer(create_app(registry, options, Surroundings(logs=logs)), options)
+        server = ApiServer(create_app(registry, options, ApiDependencies(logs=logs)), options)
         await server.start()
         opened.append((server.port, asyncio.get_running_loop()))
         ready.set()

@@ -18,7 +18,7 @@ from proreus.engine.store.etcd.address import EtcdAddress
 from proreus.engine.store.etcd.store import EtcdStore
 from proreus.engine.store.memory import MemoryStore
 from proreus.engine.store.options import StoreOptions
-from proreus.engine.store.protocol import Entry, Store, Unavailable
+from proreus.engine.store.protocol import KeyValue, Store, Unavailable
 from tests.engine.api.conftest import Kubectl
 from tests.engine.store.etcd_servers import etcd_cluster
 
@@ -31,7 +31,7 @@ class _Ailing(MemoryStore):
         self.away, self.asked = False, 0
         self.silence: asyncio.Event | None = None
 
-    async def get(self, key: str) -> Entry | None:
+    async def get(self, key: str) -> KeyValue | None:
         self.asked += 1
         if self.away:
             raise Unavailable("nobody answers")

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from proreus.engine.api.k8s.paths import Target, read_path, segments
+from proreus.engine.api.k8s.paths import RequestTarget, read_path, segments
 from proreus.engine.api.k8s.protobuf.decoder import _table, read_protobuf
 from proreus.engine.api.k8s.schemas.descriptions import _words
 from proreus.engine.api.k8s.schemas.openapi import groups_3, version_2, version_3
@@ -54,16 +54,16 @@ def test_every_kind_is_discovered_in_both_forms() -> None:
 @pytest.mark.parametrize(
     ("path", "found"),
     [
-        ("/api/v1/pods", Target(POD)),
-        ("/api/v1/namespaces/a/pods/b", Target(POD, "a", "b")),
-        ("/api/v1/namespaces/a/pods/b/log", Target(POD, "a", "b", "log")),
-        ("/api/v1/namespaces/a", Target(NAMESPACE, "", "a")),
-        ("/api/v1/namespaces/a/status", Target(NAMESPACE, "", "a", "status")),
-        ("/api/v1/nodes/n", Target(NODE, "", "n")),
-        ("/apis/apps/v1/namespaces/a/deployments", Target(DEPLOYMENT, "a")),
+        ("/api/v1/pods", RequestTarget(POD)),
+        ("/api/v1/namespaces/a/pods/b", RequestTarget(POD, "a", "b")),
+        ("/api/v1/namespaces/a/pods/b/log", RequestTarget(POD, "a", "b", "log")),
+        ("/api/v1/namespaces/a", RequestTarget(NAMESPACE, "", "a")),
+        ("/api/v1/namespaces/a/status", RequestTarget(NAMESPACE, "", "a", "status")),
+        ("/api/v1/nodes/n", RequestTarget(NODE, "", "n")),
+        ("/apis/apps/v1/namespaces/a/deployments", RequestTarget(DEPLOYMENT, "a")),
     ],
 )
-def test_paths_are_read(path: str, found: Target) -> None:
+def test_paths_are_read(path: str, found: RequestTarget) -> None:
     assert read_path(segments(path.encode())) == found
 
 

@@ -15,7 +15,7 @@ import pytest
 from starlette.responses import Response
 from starlette.routing import Route
 
-from proreus.engine.api.server.application import Surroundings, create_app
+from proreus.engine.api.server.application import ApiDependencies, create_app
 from proreus.engine.api.server.audit import AuditLog
 from proreus.engine.api.server.authentication import Role, read_tokens
 from proreus.engine.api.server.authorization import Action, allowed
@@ -91,7 +91,7 @@ def test_nobody_without_a_token_gets_further_than_health(guarded: Live) -> None:
 
 def test_further_pages_too_answer_to_the_names_of_the_server_alone() -> None:
     page = Route("/", lambda _: Response("a page"))
-    app = create_app(Registry(MemoryStore()), ApiOptions(), Surroundings(extra_routes=(page,)))
+    app = create_app(Registry(MemoryStore()), ApiOptions(), ApiDependencies(extra_routes=(page,)))
 
     async def ask(host: str, path: str = "/") -> httpx.Response:
         transport = httpx.ASGITransport(app=app)

@@ -14,9 +14,9 @@ from proreus.engine.api.server.authentication import Role
 from proreus.engine.api.server.authorization import Action, allowed
 from proreus.engine.api.v1.usage import thinned
 from proreus.engine.kubelet.node_status import NodeSpec, NodeState, new_lease, new_node, renewed_lease
-from proreus.engine.kubelet.usage.reporter import Load
+from proreus.engine.kubelet.usage.reporter import NodeLoad
 from proreus.engine.objects.kinds import LEASE, NODE, POD
-from proreus.engine.runtimes.protocol import Capacity, GpuUse, NodeUse, PodUse, Traffic, Use
+from proreus.engine.runtimes.protocol import Capacity, GpuUse, NetworkUse, NodeUse, PodUse, Use
 from proreus.engine.runtimes.stats import TOPIC, Measures, Trend, encode
 from tests.engine.api.live import Live, live
 
@@ -45,14 +45,14 @@ async def _fill(door: Live) -> None:
         await registry.create(NODE, node)
         lease = new_lease(name, 0.0)
         if name != "unmeasured":
-            lease = renewed_lease(lease, Load(1000 * (place + 1), 100 * MIB, 0), 1_800_000_000.25)
+            lease = renewed_lease(lease, NodeLoad(1000 * (place + 1), 100 * MIB, 0), 1_800_000_000.25)
         await registry.create(LEASE, lease)
         made = await registry.create(POD, _pod(f"on-{name}", name, app=f"app-{place}"))
         uid = made["metadata"]["uid"]
         gpu = GpuUse("GPU-1", "H200", 87, MIB, 2 * MIB)
-        use = NodeUse(1000 * (place + 1), 100 * MIB, 7 * MIB, 1, 2, Traffic(3, 4), (gpu,))
+        use = NodeUse(1000 * (place + 1), 100 * MIB, 7 * MIB, 1, 2, NetworkUse(3, 4), (gpu,))
         uses = (Use(uid, "c", 120 * (place + 1), 20 * MIB, 5 * MIB), Use(uid, "side", 5, MIB))
-        beside = PodUse(uid, 2 * MIB, Traffic(8, 9) if name == "a" else None, (gpu,))
+        beside = PodUse(uid, 2 * MIB, NetworkUse(8, 9) if name == "a" else None, (gpu,))
         if name != "unmeasured":
             past = {"": Trend((1, 2, 3), (4096, 0, 0)), uid: Trend((7, 9), (1024, 2048))}
             told[name] = encode(Measures(use, uses, (beside,), past))

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from proreus.engine.api.server.application import Surroundings, create_app
+from proreus.engine.api.server.application import ApiDependencies, create_app
 from proreus.engine.api.server.options import ApiOptions
 from proreus.engine.objects.decision_annotation import DECISION
 from proreus.engine.objects.registry import Registry
@@ -121,7 +121,7 @@ def test_what_the_operator_has_not_named_is_refused_with_field_and_flag_and_neve
 
 
 def test_a_policy_that_fails_is_told_beside_its_scheduler() -> None:
-    around = Surroundings(
+    around = ApiDependencies(
         schedulers={"default-scheduler": Chosen("mine.py:Mine"), "other": Chosen("kube")},
         failing=lambda: {"default-scheduler": {"policy": "ValueError: no idea"}},
     )

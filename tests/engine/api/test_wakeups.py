@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from proreus.engine.watch.wakeups import Rounds
+from proreus.engine.watch.wakeups import WakeupRounds
 
 
 def test_a_few_go_on_in_each_round() -> None:
     async def scenario() -> None:
-        rounds, gone_on = Rounds(4), list[int]()
+        rounds, gone_on = WakeupRounds(4), list[int]()
 
         async def go_on(number: int) -> None:
             await rounds.turn()

@@ -23,7 +23,7 @@ from proreus.engine.objects.kinds import CONFIG_MAP
 from proreus.engine.objects.registry import Registry
 from proreus.engine.store.memory import MemoryStore
 from proreus.engine.watch.fan_out import FeedBounds, Feeds
-from proreus.engine.watch.subscription import QueueBounds, Wanted
+from proreus.engine.watch.subscription import QueueBounds, WatchSelector
 from tests.engine.api.live import live
 from tests.engine.controllers.virtual_time import play
 
@@ -40,7 +40,7 @@ async def _registry() -> tuple[Registry, MemoryStore]:
 
 
 def _asked(after: int | None, matches: Any = None, seconds: float = 0.3, **more: bool) -> WatchAsked:
-    wanted = Wanted(CONFIG_MAP, "default", matches)
+    wanted = WatchSelector(CONFIG_MAP, "default", matches)
     bookmarks = more.get("bookmarks", False)
     return WatchAsked(wanted, Form(), after, seconds, bookmarks, more.get("initial_end", False), "me")
 
@@ -131,9 +131,9 @@ def test_a_slow_watcher_is_cut_and_the_others_are_not() -> None:
     async def scenario() -> tuple[object, int]:
         registry, _ = await _registry()
         feeds = Feeds(registry, FeedBounds(1000, 1 << 30, QueueBounds(10, 1 << 30), 1 << 30))
-        quick = await feeds.subscribe(Wanted(CONFIG_MAP), 10**6)
-        slow = await feeds.subscribe(Wanted(CONFIG_MAP), (await registry.list(CONFIG_MAP)).revision)
-        other = await feeds.subscribe(Wanted(CONFIG_MAP), (await registry.list(CONFIG_MAP)).revision)
+        quick = await feeds.subscribe(WatchSelector(CONFIG_MAP), 10**6)
+        slow = await feeds.subscribe(WatchSelector(CONFIG_MAP), (await registry.list(CONFIG_MAP)).revision)
+        other = await feeds.subscribe(WatchSelector(CONFIG_MAP), (await registry.list(CONFIG_MAP)).revision)
         taken = 0
         for number in range(30):
             await registry.create(CONFIG_MAP, _map(f"m{number}"))

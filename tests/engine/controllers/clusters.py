@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from proreus.engine.controllers.gc.controller import FOLLOWED as KEPT
-from proreus.engine.controllers.gc.controller import Housekeeping
+from proreus.engine.controllers.gc.controller import GcController
 from proreus.engine.controllers.nodes.controller import FOLLOWED as NODES
 from proreus.engine.controllers.nodes.controller import NodeHost
 from proreus.engine.controllers.nodes.lifecycle import Patience
@@ -18,7 +18,7 @@ from proreus.engine.controllers.workloads.controller import TaskHost
 from proreus.engine.kubelet.heartbeats import Housed
 from proreus.engine.kubelet.host import ResourceHost
 from proreus.engine.kubelet.node_status import NodeSpec
-from proreus.engine.objects.errors import Refused
+from proreus.engine.objects.errors import StatusError
 from proreus.engine.objects.kinds import NODE, POD, Kind
 from proreus.engine.objects.registry import Registry
 from proreus.engine.runtimes.clock import LoopTimers
@@ -27,9 +27,9 @@ from proreus.engine.runtimes.simulated.draws import Habits
 from proreus.engine.runtimes.simulated.runtime import SimulatedRuntime
 from proreus.engine.store.memory import MemoryStore
 from proreus.engine.store.protocol import (
-    Batch,
+    ChangeBatch,
     Committed,
-    Entry,
+    KeyValue,
     Listing,
     Operation,
     Unavailable,
@@ -52,7 +52,7 @@ class MortalStore(MemoryStore):
     away = False
     pods_late = 0.0
 
-    async def get(self, key: str) -> Entry | None:
+    async def get(self, key: str) -> KeyValue | None:
         """As the store does it."""
         self._check()
         return await super().get(key)
@@ -69,7 +69,7 @@ class MortalStore(MemoryStore):
         self._check()
         return await super().commit(conditions, operations)
 
-    async def watch(self, prefix: str, after: int) -> AsyncIterator[Batch]:
+    async def watch(self, prefix: str, after: int) -> AsyncIterator[ChangeBatch]:
         """As the store does it."""
         self._check()
         async with aclosing(super().watch(prefix, after)) as batches:  # type: ignore[type-var]
@@ -145,7 +145,7 @@ async def cluster(
     shells = [
         TaskHost(registry, timers, informers).run(),
         NodeHost(registry, timers, informers, patience).run(),
-        Housekeeping(registry, timers, informers).run(),
+        GcController(registry, timers, informers).run(),
         *(informer.run() for informer in informers.values()),
     ]
     if schedule:
@@ -186,7 +186,7 @@ async def _bind_in_turn(made: Cluster) -> None:
                 node = min(load, key=lambda name: (load[name], name))
                 try:
                     await made.registry.bind(pod["metadata"]["namespace"], pod["metadata"]["name"], node)
-                except Refused:
+                except StatusError:
                     continue
                 load[node] += 1
 

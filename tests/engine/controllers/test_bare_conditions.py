@@ -7,7 +7,7 @@ from typing import Any
 from proreus.engine.controllers.nodes import lifecycle
 from proreus.engine.controllers.workloads.job_failure_policy import matched
 from proreus.engine.kubelet.node_status import NodeSpec, NodeState, new_node, node_status
-from proreus.engine.kubelet.pod_status import Seen, pod_status
+from proreus.engine.kubelet.pod_status import StatusInputs, pod_status
 from proreus.engine.objects.conditions import find_condition
 from proreus.engine.runtimes.protocol import Capacity
 from tests.engine.controllers.clusters import job, template
@@ -47,7 +47,7 @@ def test_a_pod_that_is_gated_waits_on() -> None:
     gated = pod("p")
     gated["spec"]["readinessGates"] = [{"conditionType": "example.com/open"}]
     gated["status"] = {"conditions": BARE}
-    told = pod_status(Seen(gated, None, {}, {}, None, 0.0, "10.0.0.1"))
+    told = pod_status(StatusInputs(gated, None, {}, {}, None, 0.0, "10.0.0.1"))
     ready = next(one for one in told["conditions"] if one.type == "Ready")
     assert ready.status == "False"
 

@@ -12,7 +12,7 @@ import pytest
 
 from proreus.engine.controllers.nodes.lifecycle import Patience
 from proreus.engine.objects.conditions import find_condition
-from proreus.engine.objects.errors import Refused
+from proreus.engine.objects.errors import StatusError
 from proreus.engine.objects.kinds import DEPLOYMENT, JOB, POD
 from proreus.engine.runtimes.protocol import Phase
 from tests.engine.controllers.clusters import Cluster, cluster, deployment, job, template
@@ -96,7 +96,7 @@ async def _trouble(made: Cluster, draw: random.Random) -> None:
                 grace = 0 if what == "force" else None
                 try:
                     await made.registry.delete(POD, pod["namespace"], pod["name"], grace=grace)
-                except Refused:
+                except StatusError:
                     continue
 
 

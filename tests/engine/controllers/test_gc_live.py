@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from proreus.engine.controllers.disruption.budgets import reconcile_budget
-from proreus.engine.controllers.instructions import Update
+from proreus.engine.controllers.instructions import UpdateObject
 from proreus.engine.objects.kinds import (
     BUDGET,
     CONFIG_MAP,
@@ -199,7 +199,7 @@ def _budget(granted: dict[str, str] | None = None, **spec: Any) -> dict[str, Any
 def _counted(budget: dict[str, Any], pods: list[dict[str, Any]], scale: int | None = 5) -> dict[str, Any]:
     plan = reconcile_budget(budget, pods, lambda pod: None if scale is None else ("r", scale), NOW)
     (update,) = plan.instructions
-    assert isinstance(update, Update)
+    assert isinstance(update, UpdateObject)
     status: dict[str, Any] = update.object["status"]
     return status
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from proreus.engine.controllers.instructions import Remove, Update
+from proreus.engine.controllers.instructions import DeleteObject, UpdateObject
 from proreus.engine.controllers.workloads.job_indexes import FAILURES, IGNORED, index_of
 from proreus.engine.controllers.workloads.job_pods import FINALIZER
 from proreus.engine.controllers.workloads.jobs import reconcile_job
@@ -32,11 +32,13 @@ class Played:
             changed = False
             for one in reconcile_job(self.job, self.world.of(POD), self.now).instructions:
                 changed = True
-                if isinstance(one, Update) and one.subresource == "status":
+                if isinstance(one, UpdateObject) and one.subresource == "status":
                     self.job = one.object
-                elif isinstance(one, Remove) and FINALIZER in one.object["metadata"].get("finalizers", ()):
+                elif isinstance(one, DeleteObject) and FINALIZER in one.object["metadata"].get(
+                    "finalizers", ()
+                ):
                     deleted = {**one.object["metadata"], "deletionTimestamp": timestamp(self.now)}
-                    self.world.do((Update(POD, {**one.object, "metadata": deleted}),))
+                    self.world.do((UpdateObject(POD, {**one.object, "metadata": deleted}),))
                     self.end(one.object["metadata"]["uid"], "Failed", 143)
                 else:
                     self.world.do((one,))
@@ -124,7 +126,7 @@ def test_a_pod_that_nobody_can_end_any_more_is_replaced() -> None:
     (pod,) = played.living()
     for grace, living in ((30, 1), (0, 2)):
         deleted = {"deletionTimestamp": timestamp(played.now), "deletionGracePeriodSeconds": grace}
-        played.world.do((Update(POD, {**pod, "metadata": {**pod["metadata"], **deleted}}),))
+        played.world.do((UpdateObject(POD, {**pod, "metadata": {**pod["metadata"], **deleted}}),))
         played.look()
         assert len(played.living()) == living, "one that may still run is waited for"
     assert played.job["status"]["failed"] == 1

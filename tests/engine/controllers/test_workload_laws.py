@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proreus.engine.controllers.instructions import Create, Instruction, Remove, Update
+from proreus.engine.controllers.instructions import CreateObject, DeleteObject, Instruction, UpdateObject
 from proreus.engine.controllers.workloads.deployments import reconcile_deployment
 from proreus.engine.controllers.workloads.job_indexes import read_indexes, write_indexes
 from proreus.engine.controllers.workloads.job_pods import FINALIZER
@@ -57,14 +57,14 @@ class World:
         acted = False
         for one in instructions:
             match one:
-                case Create(kind, obj):
+                case CreateObject(kind, obj):
                     status = {"phase": "Pending"} if kind is POD else {}
                     self.put(kind, {**obj, "status": status})
                     acted = True
-                case Update(kind, obj):
+                case UpdateObject(kind, obj):
                     self.objects[obj["metadata"]["uid"]] = (kind, obj)
                     acted = True
-                case Remove(_, obj):
+                case DeleteObject(_, obj):
                     self.objects.pop(obj["metadata"]["uid"], None)
                     acted = True
         return acted
@@ -163,9 +163,9 @@ def _with_image(wanted: Object, image: str) -> Object:
 
 def _step(world: World, wanted: Object) -> Object:
     plan = reconcile_deployment(wanted, world.of(REPLICA_SET), (), NOW)
-    rest = tuple(one for one in plan.instructions if not (isinstance(one, Update) and one.subresource))
+    rest = tuple(one for one in plan.instructions if not (isinstance(one, UpdateObject) and one.subresource))
     world.do(rest)
-    told = [one for one in plan.instructions if isinstance(one, Update) and one.subresource == "status"]
+    told = [one for one in plan.instructions if isinstance(one, UpdateObject) and one.subresource == "status"]
     return told[-1].object if told else wanted
 
 
@@ -204,7 +204,7 @@ def test_a_job_counts_each_end_once_whoever_deletes_its_pods(
         now += 1000.0  # longer than any pause
         plan = reconcile_job(wanted, world.of(POD), now)
         for one in plan.instructions:
-            if isinstance(one, Update) and one.subresource == "status":
+            if isinstance(one, UpdateObject) and one.subresource == "status":
                 wanted = one.object
             else:
                 world.do((one,))

@@ -8,16 +8,16 @@ from typing import Any
 from proreus.engine.kubelet.agent import ResourceAgent
 from proreus.engine.kubelet.instructions import (
     FinishDeletion,
-    Note,
+    ForgetPod,
     Order,
-    RemovePod,
+    RecordPodEvent,
     StartContainer,
     StartPod,
     StopPod,
     WakeAt,
     WriteStatus,
 )
-from proreus.engine.kubelet.status_writer import Sparing
+from proreus.engine.kubelet.status_writer import EventLimiter
 from proreus.engine.objects.timestamps import timestamp
 from proreus.engine.runtimes.clock import Moment
 from proreus.engine.runtimes.pod_reports import first_attempt
@@ -193,7 +193,7 @@ def test_a_deleted_pod_is_stopped_with_its_grace_and_goes_when_it_has_ended() ->
     assert not of(StopPod, node.pod(leaving(pod()), at(3)))
     assert of(StopPod, node.pod(leaving(pod(), 5), at(4))) == [StopPod("u1", 5.0)]
     assert of(FinishDeletion, node.reported(told(ended(143)), at(6)))
-    assert node.gone("u1", at(7)) == [RemovePod("u1")] and node.uids() == []
+    assert node.gone("u1", at(7)) == [ForgetPod("u1")] and node.uids() == []
 
 
 def test_a_pod_that_left_the_api_by_force_is_killed_then_forgotten() -> None:
@@ -201,7 +201,7 @@ def test_a_pod_that_left_the_api_by_force_is_killed_then_forgotten() -> None:
     node.pod(pod(), at(0))
     node.reported(told(running()), at(1))
     assert node.gone("u1", at(2)) == [StopPod("u1", 0.0)]
-    assert node.reported(told(ended(137)), at(3)) == [RemovePod("u1")]
+    assert node.reported(told(ended(137)), at(3)) == [ForgetPod("u1")]
 
 
 def test_a_pod_deleted_before_it_was_seen_only_lets_go() -> None:
@@ -223,7 +223,7 @@ def test_an_agent_that_begins_adopts_what_runs_and_ends_what_nobody_knows() -> N
     node = agent()
     orders = node.begin([pod("u1"), pod("u2")], [told(running()), told(running(), uid="x")], at(0))
     assert [one.pod["metadata"]["uid"] for one in of(StartPod, orders)] == ["u2"]
-    assert (of(StopPod, orders), of(RemovePod, orders)) == ([StopPod("x", 0.0)], [RemovePod("x")])
+    assert (of(StopPod, orders), of(ForgetPod, orders)) == ([StopPod("x", 0.0)], [ForgetPod("x")])
     assert of(WriteStatus, orders)[0].status["phase"] == "Running"
     assert sorted(node.uids()) == ["u1", "u2"]
 
@@ -240,18 +240,18 @@ def test_what_a_runtime_has_to_tell_of_a_container_becomes_an_event_once() -> No
     greeting = ContainerReport("main", Phase.WAITING, reason="ContainerCreating", started=WALL)
     greeting = greeting.with_notice(Notice("Normal", "Started", "Started container main"))
     orders = node.reported(told(greeting), at(1))
-    assert [(one.reason, one.container) for one in of(Note, orders)] == [("Started", "main")]
+    assert [(one.reason, one.container) for one in of(RecordPodEvent, orders)] == [("Started", "main")]
     assert status(orders)["phase"] == "Pending"
     assert status(orders)["containerStatuses"][0]["state"] == {"waiting": {"reason": "ContainerCreating"}}
     failed = Notice("Warning", "FailedPostStartHook", "PostStartHook failed")
     greeting = replace(greeting, reason="PostStartHookError", message="no").with_notice(failed)
-    notes = of(Note, node.reported(told(greeting), at(2)))
+    notes = of(RecordPodEvent, node.reported(told(greeting), at(2)))
     assert [(one.type, one.reason, one.message) for one in notes] == [
         ("Warning", "FailedPostStartHook", "PostStartHook failed")
     ]
-    assert of(Note, node.reported(told(replace(ended(137), notices=greeting.notices)), at(3))) == []
+    assert of(RecordPodEvent, node.reported(told(replace(ended(137), notices=greeting.notices)), at(3))) == []
     again = replace(running(attempt=1), notices=(failed,))
-    notes = of(Note, node.reported(told(again), at(4)))
+    notes = of(RecordPodEvent, node.reported(told(again), at(4)))
     assert [one.reason for one in notes] == ["FailedPostStartHook"]
 
 
@@ -262,8 +262,10 @@ def test_what_happens_again_is_told_again_though_only_the_last_of_it_is_kept() -
     for turn in range(50):
         for _ in range(1 + turn % 3):
             report = report.with_notice(Notice("Warning", "Unhealthy", "Liveness probe failed: no"))
-        heard += len(of(Note, node.reported(told(report), at(turn))))
-        assert not of(Note, node.reported(told(report), at(turn))), "a report that comes twice is no news"
+        heard += len(of(RecordPodEvent, node.reported(told(report), at(turn))))
+        assert not of(RecordPodEvent, node.reported(told(report), at(turn))), (
+            "a report that comes twice is no news"
+        )
     assert heard == sum(1 + turn % 3 for turn in range(50))
     assert len(report.notices) < 20
 
@@ -271,25 +273,25 @@ def test_what_happens_again_is_told_again_though_only_the_last_of_it_is_kept() -
 def test_a_container_that_waits_after_a_crash_is_told_once_for_each_crash() -> None:
     node = agent()
     node.pod(pod(), at(0))
-    assert not of(Note, node.reported(told(ended(1)), at(1))), "the first time it does not wait"
+    assert not of(RecordPodEvent, node.reported(told(ended(1)), at(1))), "the first time it does not wait"
     orders = node.reported(told(ended(1, attempt=1)), at(2))
-    (note,) = of(Note, orders)
+    (note,) = of(RecordPodEvent, orders)
     assert (note.type, note.reason) == ("Warning", "BackOff")
     assert note.message == "Back-off restarting failed container main in pod u1_default(u1)"
-    assert not of(Note, node.reported(told(ended(1, attempt=1)), at(3)))
+    assert not of(RecordPodEvent, node.reported(told(ended(1, attempt=1)), at(3)))
     node.tick(at(12))
-    assert len(of(Note, node.reported(told(ended(1, attempt=2)), at(13)))) == 1
+    assert len(of(RecordPodEvent, node.reported(told(ended(1, attempt=2)), at(13)))) == 1
 
 
 def test_only_what_runs_is_said_to_be_killed() -> None:
     node = agent()
     node.pod(pod(), at(0))
     node.reported(told(ContainerReport("main", Phase.WAITING, reason="ErrImagePull")), at(1))
-    assert not of(Note, node.pod(leaving(pod()), at(2)))
+    assert not of(RecordPodEvent, node.pod(leaving(pod()), at(2)))
     node = agent()
     node.pod(pod(), at(0))
     node.reported(told(running()), at(1))
-    notes = of(Note, node.pod(leaving(pod()), at(2)))
+    notes = of(RecordPodEvent, node.pod(leaving(pod()), at(2)))
     assert [(one.reason, one.message) for one in notes] == [("Killing", "Stopping container main")]
 
 
@@ -346,7 +348,7 @@ def test_the_digest_of_an_image_is_told_once_it_is_known() -> None:
 
 
 def test_so_much_is_told_of_a_pod_and_no_more() -> None:
-    sparing = Sparing()
+    sparing = EventLimiter()
     assert [sparing.allows("u1", 0.0) for _ in range(30)] == [True] * 25 + [False] * 5
     assert sparing.allows("u2", 0.0)
     assert not sparing.allows("u1", 299.0)
@@ -360,11 +362,13 @@ def test_a_pod_that_is_too_full_is_evicted() -> None:
     message = 'Usage of EmptyDir volume "data" exceeds the limit "1Mi". '
     orders = node.reported(replace(told(running()), overfull=message), at(2))
     assert [one.grace for one in of(StopPod, orders)] == [1.0]
-    assert ("Warning", "Evicted", message) in [(n.type, n.reason, n.message) for n in of(Note, orders)]
+    assert ("Warning", "Evicted", message) in [
+        (n.type, n.reason, n.message) for n in of(RecordPodEvent, orders)
+    ]
     orders = node.reported(replace(told(ended(137)), overfull=message), at(3))
     shown = status(orders)
     assert (shown["phase"], shown["reason"], shown["message"]) == ("Failed", "Evicted", message)
-    assert not of(StartContainer, orders) and not of(Note, orders)
+    assert not of(StartContainer, orders) and not of(RecordPodEvent, orders)
 
 
 def test_what_is_never_to_run_twice_and_was_taken_away_has_ended() -> None:

@@ -18,7 +18,7 @@ from proreus.engine.kubelet.pod_addresses import (
     node_address,
     pod_network,
 )
-from proreus.engine.kubelet.usage.reporter import Load, Measuring
+from proreus.engine.kubelet.usage.reporter import NodeLoad, UsageReporter
 from proreus.engine.objects.kinds import NODE
 from proreus.engine.objects.registry import Registry
 from proreus.engine.runtimes.clock import LoopTimers
@@ -38,10 +38,10 @@ def test_a_node_is_one_process_s_until_it_ends_or_falls_silent() -> None:
     with pytest.raises(NodeTaken, match=r"another process \(a\) runs the node n.* 5 s ago.* wait 35 s"):
         claimed(ours, "b", NOW + 5)
     with pytest.raises(NodeTaken):
-        claimed(renewed_lease(ours, Load(0, 0, 0), NOW + 100), "b", NOW + 100 + LEASE_SECONDS - 1)
+        claimed(renewed_lease(ours, NodeLoad(0, 0, 0), NOW + 100), "b", NOW + 100 + LEASE_SECONDS - 1)
     theirs = claimed(ours, "b", NOW + LEASE_SECONDS)
     with pytest.raises(NodeTaken):  # who slept meanwhile does not take it back
-        claimed(renewed_lease(theirs, Load(0, 0, 0), NOW + LEASE_SECONDS), "a", NOW + LEASE_SECONDS + 1)
+        claimed(renewed_lease(theirs, NodeLoad(0, 0, 0), NOW + LEASE_SECONDS), "a", NOW + LEASE_SECONDS + 1)
     let_go = released(ours, "a")
     assert let_go is not None
     again = claimed(let_go, "b", NOW + 1)
@@ -110,7 +110,7 @@ def test_a_sign_of_life_from_the_future_holds_a_node_only_if_another_follows() -
         def beats(process: str, ahead: float) -> Heartbeats:
             timers = LoopTimers(lambda: loop_now().wall() + ahead)
             housed = {"n": Housed(NodeSpec("n", "10.0.0.1"), runtime)}
-            measuring = Measuring({"n": runtime}, registry.notes(TOPIC))
+            measuring = UsageReporter({"n": runtime}, registry.notes(TOPIC))
             return Heartbeats(registry, timers, housed, lambda _: True, measuring, process)
 
         first = beats("p", 7200.0)
@@ -140,7 +140,7 @@ def test_nodes_that_a_smaller_start_lacks_are_told() -> None:
         def beats(*names: str, process: str) -> Heartbeats:
             runtime = SimulatedRuntime(Capacity(amounts, amounts), timers)
             housed = {name: Housed(NodeSpec(name, "10.0.0.1"), runtime) for name in names}
-            measuring = Measuring(dict.fromkeys(names, runtime), registry.notes(TOPIC))
+            measuring = UsageReporter(dict.fromkeys(names, runtime), registry.notes(TOPIC))
             return Heartbeats(registry, timers, housed, lambda _: True, measuring, process)
 
         first = beats("n-1", "n-2", "n-3", process="p")

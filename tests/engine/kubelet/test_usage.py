@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proreus.engine.kubelet.node_status import new_lease, renewed_lease
-from proreus.engine.kubelet.usage.history import COARSE, FINE, Ring, Series
-from proreus.engine.kubelet.usage.reporter import Load, Measuring
-from proreus.engine.objects.ephemeral import Notes
-from proreus.engine.runtimes.protocol import GpuUse, NodeUse, PodRuntime, PodUse, Traffic, Use
+from proreus.engine.kubelet.usage.history import COARSE, FINE, Ring, UsageSeries
+from proreus.engine.kubelet.usage.reporter import NodeLoad, UsageReporter
+from proreus.engine.objects.ephemeral import EphemeralValues
+from proreus.engine.runtimes.protocol import GpuUse, NetworkUse, NodeUse, PodRuntime, PodUse, Use
 from proreus.engine.runtimes.stats import (
     CPU_DEVIATION,
     USED_CPU,
@@ -32,9 +32,9 @@ from proreus.engine.store.protocol import Committed, Operation, Unchanged
 
 MIB = 1024 * 1024
 FULL = Measures(
-    NodeUse(1500, 3 * MIB, 9, 4, 5, Traffic(7, 8), (GpuUse("GPU-1", "H200", None, 1, 2),)),
+    NodeUse(1500, 3 * MIB, 9, 4, 5, NetworkUse(7, 8), (GpuUse("GPU-1", "H200", None, 1, 2),)),
     (Use("u1", "main", 120, 5 * MIB, 6), Use("u1", "side", 1, 2)),
-    (PodUse("u1", 77, Traffic(1, 2)), PodUse("u2", 5)),
+    (PodUse("u1", 77, NetworkUse(1, 2)), PodUse("u2", 5)),
     {"": Trend((1, 2), (MIB, 2 * MIB)), "u1": Trend((3,), (1024,))},
 )
 
@@ -89,7 +89,7 @@ def test_the_last_of_a_ring_are_every_so_manieth(values: list[int], most: int, c
 
 
 def test_a_series_is_bounded_and_keeps_means_of_minutes() -> None:
-    series = Series(day=True)
+    series = UsageSeries(day=True)
     for step in range(6 * (COARSE + 30)):
         series.append(100 + step % 6, MIB * (1 + step % 6), step * 10.0)
     fine, day = series.trend(day=False), series.trend(day=True)
@@ -97,7 +97,7 @@ def test_a_series_is_bounded_and_keeps_means_of_minutes() -> None:
     assert (len(day.cpu), len(day.memory)) == (COARSE, COARSE)
     assert fine.cpu[-6:] == (100, 101, 102, 103, 104, 105) and fine.memory[-1] == 6 * MIB
     assert set(day.cpu) == {102} and set(day.memory) == {int(3.5 * MIB)}
-    assert Series(day=False).trend(day=True) == Trend()
+    assert UsageSeries(day=False).trend(day=True) == Trend()
 
 
 def test_measures_come_back_as_they_were_told() -> None:
@@ -127,8 +127,8 @@ def test_only_what_changed_much_is_news(change: dict[str, Any], news: bool) -> N
     ("change", "news"),
     [
         ({}, False),
-        ({"traffic": Traffic(9, 60_000)}, False),
-        ({"traffic": Traffic(1, 70_000)}, True),
+        ({"traffic": NetworkUse(9, 60_000)}, False),
+        ({"traffic": NetworkUse(1, 70_000)}, True),
         ({"traffic": None}, True),
         ({"volumes": 78}, True),
         ({"gpus": (GpuUse("GPU-1", "H200", 1, 1, 2),)}, True),
@@ -140,7 +140,7 @@ def test_traffic_that_hardly_changes_is_no_news(change: dict[str, Any], news: bo
 
 
 def test_a_lease_tells_what_is_used() -> None:
-    lease = renewed_lease(new_lease("n", 0.0), Load(1500, 7, 20), 10.0)
+    lease = renewed_lease(new_lease("n", 0.0), NodeLoad(1500, 7, 20), 10.0)
     told = lease["metadata"]["annotations"]
     assert (told[USED_CPU], told[USED_MEMORY], told[CPU_DEVIATION]) == ("1500m", "7", "20m")
 
@@ -149,8 +149,8 @@ def test_nodes_tell_what_is_news_once() -> None:
     async def scene() -> None:
         store = CountingStore()
         runtimes = {"a": FixedRuntime(), "b": FixedRuntime()}
-        notes = Notes(store, "use")
-        measuring = Measuring(cast("dict[str, PodRuntime]", runtimes), notes)
+        notes = EphemeralValues(store, "use")
+        measuring = UsageReporter(cast("dict[str, PodRuntime]", runtimes), notes)
 
         async def beat(steady: float) -> None:
             for name in runtimes:
@@ -189,8 +189,8 @@ def test_after_silence_everything_is_told_again() -> None:
         store = MemoryStore()
         runtime = FixedRuntime()
         runtime.measures = FULL
-        notes = Notes(store, "use")
-        measuring = Measuring(cast("dict[str, PodRuntime]", {"a": runtime}), notes)
+        notes = EphemeralValues(store, "use")
+        measuring = UsageReporter(cast("dict[str, PodRuntime]", {"a": runtime}), notes)
         measuring.sample("a", 0.0)
         await measuring.tell(["a"])
         await store.revoke(notes._lease)
@@ -206,10 +206,12 @@ def test_after_silence_everything_is_told_again() -> None:
 
 def test_a_pods_series_is_the_sum_of_its_containers() -> None:
     runtime = FixedRuntime()
-    measuring = Measuring(cast("dict[str, PodRuntime]", {"a": runtime}), Notes(MemoryStore(), "use"))
+    measuring = UsageReporter(
+        cast("dict[str, PodRuntime]", {"a": runtime}), EphemeralValues(MemoryStore(), "use")
+    )
     runtime.measures = FULL
     load = measuring.sample("a", 0.0)
     runtime.measures = replace(FULL, node=replace(FULL.node, cpu=500))
     again = measuring.sample("a", 10.0)
-    assert (load, again.cpu, again.deviation) == (Load(1500, 3 * MIB, 0), 500, 500)
+    assert (load, again.cpu, again.deviation) == (NodeLoad(1500, 3 * MIB, 0), 500, 500)
     assert measuring.pod_trend("a", "u1") == Trend((121, 121), (5 * MIB, 5 * MIB))

@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 
-from proreus.engine.objects.errors import Refused
+from proreus.engine.objects.errors import StatusError
 from proreus.engine.objects.kinds import POD
 from proreus.engine.objects.registry import Binding, Outcome, Registry
 from proreus.engine.store.factory import open_store
@@ -37,7 +37,7 @@ async def measure(address: str) -> str:
 
 
 def _done(outcomes: Sequence[Outcome]) -> list[str]:
-    names = [one["metadata"]["name"] for one in outcomes if not isinstance(one, Refused)]
+    names = [one["metadata"]["name"] for one in outcomes if not isinstance(one, StatusError)]
     assert len(names) == PODS
     return names
 

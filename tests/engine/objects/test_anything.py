@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from proreus.engine.objects.errors import Refused
+from proreus.engine.objects.errors import StatusError
 from proreus.engine.objects.kinds import KINDS, Kind
 from proreus.engine.objects.registry import PatchType, Registry
 from proreus.engine.objects.schema.fields import Type, definitions
@@ -99,7 +99,7 @@ def test_any_object(kind: Kind, data: st.DataObject) -> None:
         for obj in (created, sample):
             try:
                 table(kind, [await registry.create(kind, obj)], NOW)
-            except Refused:
+            except StatusError:
                 continue
         namespace = "default" if kind.namespaced else ""
         identity = kind, namespace, sample["metadata"]["name"]
@@ -107,11 +107,11 @@ def test_any_object(kind: Kind, data: st.DataObject) -> None:
             for subresource in ("", "status"):
                 try:
                     table(kind, [await registry.patch(*identity, patch, how, subresource=subresource)], NOW)
-                except Refused:
+                except StatusError:
                     continue
         try:
             await registry.apply(*identity, patch, manager="any", force=True)
-        except Refused:
+        except StatusError:
             return
 
     with_registry(scenario)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from proreus.engine.objects.decision_annotation import Choice, read_decision
+from proreus.engine.objects.decision_annotation import PolicyChoice, read_decision
 
 NOTE = {
     "policy": "kube",
@@ -23,13 +23,13 @@ NOTE = {
 def test_a_note_is_told_in_sentences() -> None:
     noted = read_decision(json.dumps(NOTE))
     assert noted is not None
-    assert noted.choice == Choice("kube", "place", "node-1")
+    assert noted.choice == PolicyChoice("kube", "place", "node-1")
     assert noted.reasons == (
         "node-1 scored 669, next came node-2 with 565",
         "2 of 3 nodes could take it",
         "the others: 1 Insufficient cpu",
     )
-    assert noted.differs and noted.shadow == Choice("fgd", "place", "node-2")
+    assert noted.differs and noted.shadow == PolicyChoice("fgd", "place", "node-2")
     assert noted.as_json()["shadow"]["would"] == "an empty node less in use"
 
 
@@ -54,9 +54,9 @@ def test_what_the_policy_raised_is_told() -> None:
 
 def test_other_actions() -> None:
     for note, choice in (
-        ({"policy": "p", "preempts": "n"}, Choice("p", "preempt", "n")),
-        ({"policy": "p", "decision": "reject"}, Choice("p", "reject")),
-        ({}, Choice("", "delay")),
+        ({"policy": "p", "preempts": "n"}, PolicyChoice("p", "preempt", "n")),
+        ({"policy": "p", "decision": "reject"}, PolicyChoice("p", "reject")),
+        ({}, PolicyChoice("", "delay")),
     ):
         noted = read_decision(json.dumps(note))
         assert noted is not None and noted.choice == choice and not noted.differs

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from proreus.engine.objects.errors import Refused
+from proreus.engine.objects.errors import StatusError
 from proreus.engine.objects.kinds import DEPLOYMENT, POD
 from proreus.engine.objects.registry import Binding, ObjectEvent, PatchType, Registry
 from proreus.engine.store.memory import MemoryStore
@@ -83,7 +83,7 @@ def test_no_pod_is_bound_twice(asked: list[tuple[int, str]], schedulers: int) ->
         outcomes = await asyncio.gather(
             *(registries[i % schedulers].bind_many(bindings[i::schedulers]) for i in range(schedulers))
         )
-        told = [one for part in outcomes for one in part if not isinstance(one, Refused)]
+        told = [one for part in outcomes for one in part if not isinstance(one, StatusError)]
         won = Counter(one["metadata"]["name"] for one in told)
         assert set(won.values()) == {1} and set(won) == {f"p{place}" for place, _ in asked}
         for one in told:
@@ -155,7 +155,7 @@ async def _step(registry: Registry, what: str, name: str, at: int) -> None:
                 await registry.bind("default", name, "n1")
             case "delete":
                 await registry.delete(POD, "default", name, grace=0)
-    except Refused:
+    except StatusError:
         return  # it is not there, or there already, or bound: the story goes on
 
 

@@ -6,21 +6,21 @@ import pytest
 
 from proreus.engine.objects import object_cache as shelves
 from proreus.engine.objects.kinds import EVENT
-from proreus.engine.objects.object_cache import Shelf, Standing
+from proreus.engine.objects.object_cache import ObjectCache, StoredObject
 from proreus.engine.store.memory import MemoryStore
 
 
-def _keep(shelf: Shelf, key: str, revision: int) -> None:
-    shelf.keep(key, Standing({"metadata": {"name": key}}, revision, 100))
+def _keep(shelf: ObjectCache, key: str, revision: int) -> None:
+    shelf.keep(key, StoredObject({"metadata": {"name": key}}, revision, 100))
 
 
-def _kept(shelf: Shelf) -> set[str]:
+def _kept(shelf: ObjectCache) -> set[str]:
     return set(shelf._kept)
 
 
 def test_of_what_is_gone_only_the_last_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shelves, "MOST_GONE_KEPT", 2)
-    shelf = Shelf(MemoryStore())
+    shelf = ObjectCache(MemoryStore())
     for number in range(5):
         _keep(shelf, f"pod-{number}", 1 + number)
     for number in range(4):
@@ -32,7 +32,7 @@ def test_of_what_is_gone_only_the_last_is_kept(monkeypatch: pytest.MonkeyPatch) 
 
 def test_what_came_again_stays_whoever_tells_late_that_it_went(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shelves, "MOST_GONE_KEPT", 1)
-    shelf = Shelf(MemoryStore())
+    shelf = ObjectCache(MemoryStore())
     _keep(shelf, "pod", 1)
     shelf.gone("pod", 2)
     _keep(shelf, "pod", 3)
@@ -48,7 +48,7 @@ def test_of_events_only_the_last_are_kept_and_nothing_else_makes_room_for_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(shelves, "MOST_EVENTS_KEPT", 3)
-    shelf = Shelf(MemoryStore())
+    shelf = ObjectCache(MemoryStore())
     _keep(shelf, "pod", 1)
     for number in range(10):
         _keep(shelf, EVENT.key("default", f"event-{number}"), 2 + number)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from proreus.engine.objects.errors import AlreadyExists, Conflict, Gone, NotFound, Refused
+from proreus.engine.objects.errors import AlreadyExists, Conflict, Gone, NotFound, StatusError
 from proreus.engine.objects.kinds import BUDGET, DEPLOYMENT, NAMESPACE, NODE, POD
 from proreus.engine.objects.registry import Binding, Registry
 from proreus.engine.store.factory import open_store
@@ -48,7 +48,7 @@ def test_generated_names_differ_within_one_batch() -> None:
             {**pod(), "metadata": {"generateName": "web-", "namespace": "default"}} for _ in range(300)
         ]
         made = await registry.create_many(POD, several)
-        names = {one["metadata"]["name"] for one in made if not isinstance(one, Refused)}
+        names = {one["metadata"]["name"] for one in made if not isinstance(one, StatusError)}
         assert len(names) == 300
 
     with_registry(scenario)
@@ -192,7 +192,7 @@ def test_a_namespace_ends_when_it_is_finalized() -> None:
         await registry.create(POD, pod(namespace="team"))
         ending = await registry.delete(NAMESPACE, "", "team")
         assert ending["status"]["phase"] == "Terminating"
-        with pytest.raises(Refused, match="because it is being terminated"):
+        with pytest.raises(StatusError, match="because it is being terminated"):
             await registry.create(POD, pod("late", namespace="team"))
         await registry.edit(NAMESPACE, "", "team", lambda obj: {**obj, "spec": {}}, subresource="finalize")
         with pytest.raises(NotFound):

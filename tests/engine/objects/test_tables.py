@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from proreus.engine.objects.events import Note, record
+from proreus.engine.objects.events import EventNote, record
 from proreus.engine.objects.human_duration import duration
 from proreus.engine.objects.kinds import DEPLOYMENT, EVENT, JOB, KINDS, NODE, POD
 from proreus.engine.objects.registry import Registry
@@ -148,8 +148,8 @@ def test_ages(seconds: int, shown: str) -> None:
 def test_an_event_told_again_is_counted() -> None:
     async def scenario(registry: Registry) -> None:
         made = await registry.create(POD, pod())
-        note = Note(made, "FailedScheduling", "0/1 nodes are available", "Warning")
-        other = Note(made, "Scheduled", "assigned")
+        note = EventNote(made, "FailedScheduling", "0/1 nodes are available", "Warning")
+        other = EventNote(made, "Scheduled", "assigned")
         await record(registry, [note, other], "default-scheduler", NOW)
         await record(registry, [note], "default-scheduler", NOW + 60)
         events = (await registry.list(EVENT, "default")).items

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from proreus.engine.runtimes.cgroups import Cgroups, Limits, Spent, Unwritable
+from proreus.engine.runtimes.cgroups import CgroupLimits, Cgroups, CgroupUsage, Unwritable
 from proreus.engine.runtimes.shim.shim import oom_kills
 
 
@@ -23,7 +23,7 @@ def unified(tmp_path: Path) -> Path:
 def test_limits_are_written_in_the_words_of_version_2(unified: Path) -> None:
     cgroups = Cgroups("parent", unified)
     assert cgroups.version == 2
-    assert cgroups.make("one", Limits(250, 64 << 20, 500, 100)) == [str(unified / "parent" / "one")]
+    assert cgroups.make("one", CgroupLimits(250, 64 << 20, 500, 100)) == [str(unified / "parent" / "one")]
     written = {file.name: file.read_text() for file in (unified / "parent" / "one").iterdir()}
     assert written == {
         "cpu.max": "25000 100000",
@@ -33,7 +33,7 @@ def test_limits_are_written_in_the_words_of_version_2(unified: Path) -> None:
         "pids.max": "100",
     }
     assert (unified / "cgroup.subtree_control").read_text() == "+pids"  # each is written for itself
-    cgroups.make("two", Limits(None, None, 0, 100))
+    cgroups.make("two", CgroupLimits(None, None, 0, 100))
     assert {file.name for file in (unified / "parent" / "two").iterdir()} == {"cpu.weight", "pids.max"}
     assert cgroups.names() == {"one", "two"}
 
@@ -47,7 +47,7 @@ def test_use_and_lack_of_memory_are_read_in_the_words_of_version_2(unified: Path
     (folder / "memory.current").write_text("9000\n")
     (folder / "memory.stat").write_text("anon 1\ninactive_file 4000\n")
     (folder / "memory.events").write_text("low 0\noom 1\noom_kill 2\n")
-    assert cgroups.spent("one") == Spent(1_500_000, 5000)
+    assert cgroups.spent("one") == CgroupUsage(1_500_000, 5000)
     assert oom_kills(cgroups.memory_folder("one")) == 2
 
 

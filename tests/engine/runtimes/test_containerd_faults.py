@@ -12,7 +12,7 @@ import pytest
 
 from proreus.engine.kubelet.machine_runtime import MachineRuntime
 from proreus.engine.kubelet.runtime_factory import noted_socket, open_runtime
-from proreus.engine.runtimes.backend import Plan
+from proreus.engine.runtimes.backend import ContainerPlan
 from proreus.engine.runtimes.containerd import backend
 from proreus.engine.runtimes.containerd import cri_pb2 as cri
 from proreus.engine.runtimes.containerd.cri_client import CriCalls
@@ -130,7 +130,7 @@ def test_a_task_that_containerd_lost_sight_of_is_ended(daemon: Daemon, tmp_path:
         await bench.running(uid)
         calls = CriCalls(daemon.socket)
         (known,) = (await calls.call("ListPodSandbox", cri.ListPodSandboxRequest())).items
-        plan = Plan(pod, container("", name="lost"), 0, ("/bin/sleep", "300"), (), {}, ())
+        plan = ContainerPlan(pod, container("", name="lost"), 0, ("/bin/sleep", "300"), (), {}, ())
         request = cri.CreateContainerRequest(
             pod_sandbox_id=known.id,
             config=container_config(plan, {OWN: options.own_name, UID: uid}),

@@ -14,7 +14,7 @@ import pytest
 from proreus.engine.kubelet.handlers import Reached
 from proreus.engine.kubelet.hooks import HookFailed, run_hook
 from proreus.engine.kubelet.termination import EXTENSION
-from proreus.engine.runtimes.protocol import ContainerReport, Executed, Phase
+from proreus.engine.runtimes.protocol import CommandResult, ContainerReport, Phase
 from tests.engine.runtimes.benches import Bench, Place, container, happened, pod_of
 
 ROOT = '"$PROREUS_ROOT"'
@@ -152,7 +152,7 @@ def test_a_container_whose_first_hook_fails_is_killed(real_place: Place) -> None
     ],
 )
 def test_hooks_that_make_no_sense_fail(handler: dict[str, Any], words: str) -> None:
-    async def execute(command: list[str], limit: float) -> Executed:
+    async def execute(command: list[str], limit: float) -> CommandResult:
         raise AssertionError("nothing is to be executed")
 
     with pytest.raises(HookFailed, match=words):

@@ -9,7 +9,7 @@ import pytest
 
 from proreus.engine.kubelet.machine_runtime import MachineRuntime
 from proreus.engine.runtimes.backend import LaunchRefused
-from proreus.engine.runtimes.start_backoff import Pauses, Waiting
+from proreus.engine.runtimes.start_backoff import Pauses, StartBackoff
 from proreus.model.errors import UsageError
 from tests.engine.controllers.virtual_time import loop_now, play
 from tests.engine.runtimes.archives import busybox_archive
@@ -149,7 +149,7 @@ def test_a_volume_that_does_not_stand_is_told(real_place: Place) -> None:
 
 def test_pauses_double_and_whoever_waits_for_an_image_is_told_so() -> None:
     async def scene() -> None:
-        waiting, never = Waiting(Pauses(), asyncio.Event()), asyncio.Event()
+        waiting, never = StartBackoff(Pauses(), asyncio.Event()), asyncio.Event()
         lasted = []
         for _ in range(7):
             began = loop_now().time()

@@ -12,7 +12,7 @@ import pytest
 from proreus.engine.kubelet.machine_runtime import MachineRuntime
 from proreus.engine.kubelet.usage.disk import DiskMeter, folder_bytes
 from proreus.engine.kubelet.usage.node_meter import (
-    Counted,
+    KernelCounters,
     NodeMeter,
     busy_ticks,
     disk_bytes,
@@ -21,7 +21,7 @@ from proreus.engine.kubelet.usage.node_meter import (
     used_memory,
 )
 from proreus.engine.runtimes.gpus import read_gpus
-from proreus.engine.runtimes.protocol import GpuUse, Traffic
+from proreus.engine.runtimes.protocol import GpuUse, NetworkUse
 from tests.engine.runtimes.benches import PATIENCE, Place, container, lasting, pod_of
 
 MIB = 1024 * 1024
@@ -66,11 +66,11 @@ def test_the_kernels_counters_are_read_as_it_writes_them() -> None:
 
 def test_rates_are_what_was_counted_in_between() -> None:
     ticks = os.sysconf("SC_CLK_TCK")
-    before = Counted(cpu=100, read=1000, written=0, received=5000, sent=9000)
-    after = Counted(cpu=100 + 3 * ticks, read=3000, written=800, received=25000, sent=8000)
+    before = KernelCounters(cpu=100, read=1000, written=0, received=5000, sent=9000)
+    after = KernelCounters(cpu=100 + 3 * ticks, read=3000, written=800, received=25000, sent=8000)
     found = rates(before, after, 2.0)
     assert (found.cpu, found.read, found.written) == (1500, 1000, 400)
-    assert found.traffic == Traffic(10000, 0), "a counter that was set back stands still"
+    assert found.traffic == NetworkUse(10000, 0), "a counter that was set back stands still"
 
 
 def test_a_busy_machine_is_seen_to_be_busy(tmp_path: Path) -> None:

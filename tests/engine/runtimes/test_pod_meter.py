@@ -18,7 +18,7 @@ from proreus.engine.kubelet.machine_runtime import MachineRuntime
 from proreus.engine.kubelet.usage.pod_meter import NetworkMeter, gpu_shares
 from proreus.engine.runtimes import gpus as machine_gpus
 from proreus.engine.runtimes.gpus import GpuProcess, read_gpu_processes
-from proreus.engine.runtimes.protocol import GpuUse, Traffic
+from proreus.engine.runtimes.protocol import GpuUse, NetworkUse
 from tests.engine.runtimes.benches import PATIENCE, Place, container, pod_of
 from tests.engine.runtimes.pretended_gpus import pretend_gpus, uuid_of
 
@@ -62,7 +62,7 @@ def test_a_network_of_its_own_is_measured_and_the_machine_s_is_not_told_as_a_pod
         pods = {"apart": {pid}, "shares": {os.getpid()}, "mixed": {pid, os.getpid()}, "over": {2**22 + 1}}
         assert meter.look(pods) == {}, "a rate needs two looks"
         end = time.monotonic() + PATIENCE
-        found: dict[str, Traffic] = {}
+        found: dict[str, NetworkUse] = {}
         while not found or not (found["apart"].sent and found["apart"].received):
             assert time.monotonic() < end
             time.sleep(0.3)

@@ -11,13 +11,13 @@ import pytest
 
 from proreus.engine.kubelet.handlers import Reached
 from proreus.engine.kubelet.probes import Probed, once
-from proreus.engine.runtimes.protocol import Executed
+from proreus.engine.runtimes.protocol import CommandResult
 
 
 def probed(address: str = "127.0.0.1") -> Probed:
     """A container at that address, of which nothing but the words of its probes matters."""
 
-    async def execute(command: list[str], limit: float) -> Executed:
+    async def execute(command: list[str], limit: float) -> CommandResult:
         raise AssertionError(command)
 
     async def fail(message: str, spec: Mapping[str, Any]) -> None:

@@ -15,9 +15,9 @@ from proreus.engine.runtimes.protocol import (
     AttachWanted,
     Capacity,
     CommandWanted,
-    Output,
+    ContainerSession,
+    OutputStream,
     RuntimeRefused,
-    Session,
     TerminalSize,
 )
 from proreus.engine.runtimes.simulated.runtime import SimulatedRuntime
@@ -37,7 +37,7 @@ def _in_a_pod(place: Place, scene: Scene, script: str = "sleep 300", **fields: A
     asyncio.run(play())
 
 
-async def _until(session: Session, word: bytes, output: Output = Output.STDOUT) -> bytes:
+async def _until(session: ContainerSession, word: bytes, output: OutputStream = OutputStream.STDOUT) -> bytes:
     """What is printed as far as this word."""
     text = b""
     async with asyncio.timeout(PATIENCE):
@@ -48,7 +48,7 @@ async def _until(session: Session, word: bytes, output: Output = Output.STDOUT) 
     return text
 
 
-async def _rest(session: Session, output: Output = Output.STDOUT) -> bytes:
+async def _rest(session: ContainerSession, output: OutputStream = OutputStream.STDOUT) -> bytes:
     text = b""
     async with asyncio.timeout(PATIENCE):
         while data := await session.read(output):
@@ -65,7 +65,7 @@ def test_input_is_answered_while_the_command_runs(real_place: Place) -> None:
         await session.write(b"two\n")
         await session.end_input()
         assert await _rest(session) == b"got two\n"
-        assert await _rest(session, Output.STDERR) == b"err one\nerr two\n"
+        assert await _rest(session, OutputStream.STDERR) == b"err one\nerr two\n"
         assert await session.wait() == 7
         await session.close()
 
@@ -167,7 +167,7 @@ def test_attaching_shows_what_is_printed_from_now_on(real_place: Place) -> None:
         await session.write(b"hello\n")
         assert await _until(session, b"hello\n") == b"got hello\n"
         await session.write(b"end\n")
-        assert await _rest(session, Output.STDERR) == b"bye\n"
+        assert await _rest(session, OutputStream.STDERR) == b"bye\n"
         assert await session.wait() == 0
         await session.close()
         assert (await bench.ended(uid)).exit_code == 4
@@ -249,7 +249,7 @@ def test_a_simulated_container_says_that_it_is_one() -> None:
         await bench.running(uid)
         session = await bench.runtime.begin(uid, CommandWanted("main", ("ls",), stdin=True))
         await session.write(b"ignored")
-        assert b"was not run" in await _rest(session, Output.STDERR)
+        assert b"was not run" in await _rest(session, OutputStream.STDERR)
         assert await session.wait() == 126
         await session.close()
         attached = await bench.runtime.attach(uid, AttachWanted("main"))

@@ -22,8 +22,8 @@ from proreus.engine.objects.registry import Binding, ObjectEvent, Registry
 from proreus.engine.scheduler.agent import AgentOptions, SchedulingAgent
 from proreus.engine.scheduler.decider import Decider
 from proreus.engine.store.memory import MemoryStore
-from proreus.engine.store.protocol import Committed, Entry, Operation, Unavailable, Unchanged
-from proreus.engine.watch.informer import Informer, Told
+from proreus.engine.store.protocol import Committed, KeyValue, Operation, Unavailable, Unchanged
+from proreus.engine.watch.informer import Informer, ObjectChange
 from tests.engine.scheduler.objects import Object, node, pod
 
 QUICK = LeaseTimes(lease=0.3, renew=0.2, retry=0.03)
@@ -208,7 +208,7 @@ class Watcher:
         self.where: dict[str, str] = {}
         self.cost: dict[str, int] = {}
 
-    def see(self, told: Told) -> None:
+    def see(self, told: ObjectChange) -> None:
         metadata, spec = told.object["metadata"], told.object["spec"]
         uid, where = metadata["uid"], spec.get("nodeName", "")
         before = self.where.get(uid, "")
@@ -308,7 +308,7 @@ def test_a_leader_whose_store_is_away_can_go(silent: bool) -> None:
     class Away(MemoryStore):
         away = False
 
-        async def get(self, key: str) -> Entry | None:
+        async def get(self, key: str) -> KeyValue | None:
             if self.away and silent:
                 await asyncio.sleep(3600)
             if self.away:
@@ -374,7 +374,7 @@ def test_an_informer_tells_each_change_once_also_over_a_gap() -> None:
         store = MemoryStore()
         registry = Registry(store)
         await registry.prepare()
-        told: list[Told] = []
+        told: list[ObjectChange] = []
         informer = Informer(registry, POD, told.append)
         task = asyncio.create_task(informer.run())
         await informer.synced.wait()
@@ -402,7 +402,7 @@ def test_an_informer_tells_each_change_once_also_over_a_gap() -> None:
     asyncio.run(play())
 
 
-async def _told(told: list[Told], count: int) -> bool:
+async def _told(told: list[ObjectChange], count: int) -> bool:
     return len(told) >= count
 
 
@@ -427,7 +427,7 @@ def test_an_informer_lists_again_where_the_history_is_gone() -> None:
     async def play() -> None:
         registry = Forgetful(MemoryStore())
         await registry.prepare()
-        told: list[Told] = []
+        told: list[ObjectChange] = []
         informer = Informer(registry, POD, told.append)
         task = asyncio.create_task(informer.run())
         await until(lambda: _told(told, 2))

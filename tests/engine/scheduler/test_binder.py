@@ -11,15 +11,15 @@ import pytest
 from proreus.engine.objects.errors import Invalid
 from proreus.engine.objects.kinds import EVENT, LEASE, POD
 from proreus.engine.objects.registry import Registry
-from proreus.engine.scheduler.binder import Hands
+from proreus.engine.scheduler.binder import Binder
 from proreus.engine.scheduler.instructions import (
-    Bind,
-    Delay,
+    BindPodTo,
+    DelayPod,
     Instruction,
-    NotDone,
+    InstructionFailed,
     PodRef,
-    Preempt,
-    Reject,
+    PreemptFor,
+    RejectPod,
 )
 from proreus.engine.store.memory import MemoryStore
 from proreus.engine.store.protocol import StoreError, Unchanged
@@ -31,7 +31,7 @@ def test_who_was_replaced_writes_nothing_and_tells_nothing() -> None:
         registry = Registry(MemoryStore())
         await registry.prepare()
         lost: list[None] = []
-        hands = Hands(registry, lambda: 1e9, lambda: lost.append(None))
+        hands = Binder(registry, lambda: 1e9, lambda: lost.append(None))
         refs = []
         for name in ("a", "b", "c", "d"):
             fresh = {**pod(name), "metadata": {"name": name, "namespace": "default"}}
@@ -42,10 +42,10 @@ def test_who_was_replaced_writes_nothing_and_tells_nothing() -> None:
         mine = Unchanged(key, int(fence["metadata"]["resourceVersion"]))
         moved = Unchanged(key, mine.revision - 1)
         instructions: list[Instruction] = [
-            Bind(refs[0], "n", {}, "bound"),
-            Preempt(refs[1], "n", (), "no room"),
-            Delay(refs[2], "no room"),
-            Reject(refs[3], "never"),
+            BindPodTo(refs[0], "n", {}, "bound"),
+            PreemptFor(refs[1], "n", (), "no room"),
+            DelayPod(refs[2], "no room"),
+            RejectPod(refs[3], "never"),
         ]
         before = [obj["metadata"]["resourceVersion"] for obj in (await registry.list(POD)).items]
         failed = await hands.carry_out(instructions, moved)
@@ -71,17 +71,17 @@ class Moody(MemoryStore):
         return await super().commit(*arguments, **keywords)
 
 
-@pytest.mark.parametrize("instruct", [Delay, Reject])
-def test_who_could_not_be_told_is_told_later(instruct: type[Delay] | type[Reject]) -> None:
+@pytest.mark.parametrize("instruct", [DelayPod, RejectPod])
+def test_who_could_not_be_told_is_told_later(instruct: type[DelayPod] | type[RejectPod]) -> None:
     async def play() -> None:
         store = Moody()
         registry = Registry(store)
         await registry.prepare()
-        hands = Hands(registry, lambda: 1e9, lambda: None)
+        hands = Binder(registry, lambda: 1e9, lambda: None)
         ref, fence = await _pod_and_fence(registry)
         store.moody = True
         assert await hands.carry_out([instruct(ref, "no room")], fence) == [
-            NotDone(ref, ANY, told_only=True)
+            InstructionFailed(ref, ANY, told_only=True)
         ], "the core hears of it and decides again"
         store.moody = False
         assert (await registry.list(EVENT)).items == []
@@ -98,22 +98,22 @@ def test_what_is_said_again_and_again_is_one_event_with_a_count_and_written_ever
         registry = Registry(MemoryStore())
         await registry.prepare()
         clock = [1e9]
-        hands = Hands(registry, lambda: clock[0], lambda: None)
+        hands = Binder(registry, lambda: clock[0], lambda: None)
         ref, fence = await _pod_and_fence(registry)
-        hands_again = Hands(registry, lambda: clock[0], lambda: None)
-        await hands.carry_out([Reject(ref, "never")], fence)
+        hands_again = Binder(registry, lambda: clock[0], lambda: None)
+        await hands.carry_out([RejectPod(ref, "never")], fence)
         first = await registry.get(POD, "default", "a")
         seen = []
         for _ in range(600):  # ten minutes, once a second
             clock[0] += 1.0
-            await hands.carry_out([Reject(ref, "never")], fence)
+            await hands.carry_out([RejectPod(ref, "never")], fence)
             (event,) = (await registry.list(EVENT)).items
             seen.append(event["count"])
         assert event["reason"] == "Rejected"
         assert sorted(set(seen)) == [1, 11, 31, 71, 151, 311], "after 10, 20, 40, 80 and 160 s, then 300"
         assert await registry.get(POD, "default", "a") == first, "the condition stands"
         clock[0] += 1.0
-        await hands_again.carry_out([Reject(ref, "never")], fence)  # as after a restart
+        await hands_again.carry_out([RejectPod(ref, "never")], fence)  # as after a restart
         (event,) = (await registry.list(EVENT)).items
         assert event["count"] == 312
         condition = (await registry.get(POD, "default", "a"))["status"]["conditions"][-1]

@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 
 from proreus.engine.scheduler.core import SchedulingCore
-from proreus.engine.scheduler.instructions import Bind, Gone, NotDone, Preempt, Seen
+from proreus.engine.scheduler.instructions import (
+    BindPodTo,
+    InstructionFailed,
+    ObjectDeleted,
+    ObjectUpdated,
+    PreemptFor,
+)
 from tests.engine.scheduler.objects import Object, node, on, pod
 
 STAMP = "2026-01-01T00:00:00Z"
@@ -45,16 +51,16 @@ class Life:
 
     def carry_out(self, instruction: Any) -> None:
         match instruction:
-            case Bind(pod=ref, node=where):
+            case BindPodTo(pod=ref, node=where):
                 obj = self.pods.get(ref.key)
                 if obj is None or where not in self.nodes or self.rng.random() < 0.1:
-                    self.core.handle(NotDone(ref, "lost"), self.now)
+                    self.core.handle(InstructionFailed(ref, "lost"), self.now)
                 else:
                     self.pods[ref.key] = on(obj, where)
                     self.check_room(where)
                     if self.rng.random() < 0.8:  # else the watch is behind
                         self.tell(self.pods[ref.key])
-            case Preempt(victims=victims):
+            case PreemptFor(victims=victims):
                 for ref in victims:
                     if ref.key in self.pods:
                         self.end(ref.key)
@@ -71,7 +77,7 @@ class Life:
         return 1000 * int(self.nodes[name]["metadata"]["annotations"]["largest"])
 
     def tell(self, obj: Object) -> None:
-        self.core.handle(Seen(obj["kind"], obj), self.now)
+        self.core.handle(ObjectUpdated(obj["kind"], obj), self.now)
 
     def node_comes(self) -> None:
         name = f"n{self.rng.randint(0, 5)}"
@@ -94,7 +100,7 @@ class Life:
     def node_goes(self) -> None:
         if self.nodes:
             name = self.rng.choice(sorted(self.nodes))
-            self.core.handle(Gone("Node", self.nodes.pop(name)), self.now)
+            self.core.handle(ObjectDeleted("Node", self.nodes.pop(name)), self.now)
 
     def pod_comes(self) -> None:
         self.born += 1
@@ -124,7 +130,7 @@ class Life:
             self.tell(self.pods[key])
 
     def end(self, key: str) -> None:
-        self.core.handle(Gone("Pod", self.pods.pop(key)), self.now)
+        self.core.handle(ObjectDeleted("Pod", self.pods.pop(key)), self.now)
 
     def check(self) -> None:
         """The picture, once all is told, is that of what is there; and rebuilt it is the same."""

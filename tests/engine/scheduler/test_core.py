@@ -17,15 +17,15 @@ from proreus.engine.scheduler.core import SchedulingCore, SchedulingOptions
 from proreus.engine.scheduler.decider import Decider
 from proreus.engine.scheduler.event_handlers import PATIENCE
 from proreus.engine.scheduler.instructions import (
-    Bind,
+    BindPodTo,
     Complain,
-    Delay,
-    Gone,
+    DelayPod,
     Instruction,
-    NotDone,
-    Preempt,
-    Reject,
-    Seen,
+    InstructionFailed,
+    ObjectDeleted,
+    ObjectUpdated,
+    PreemptFor,
+    RejectPod,
 )
 from proreus.engine.scheduler.messages import DEVICES
 from proreus.engine.scheduler.profiles import ALGORITHMS
@@ -99,13 +99,13 @@ def core_with(
 ) -> SchedulingCore:
     core = SchedulingCore(SchedulingOptions(default=Chosen(policy, shadow, deadline_ms)))
     for one in nodes:
-        core.handle(Seen("Node", one), 0.0)
+        core.handle(ObjectUpdated("Node", one), 0.0)
     return core
 
 
 def see(core: SchedulingCore, *objects: Object, now: float = 0.0) -> None:
     for obj in objects:
-        core.handle(Seen(obj["kind"], obj), now)
+        core.handle(ObjectUpdated(obj["kind"], obj), now)
 
 
 def only(instructions: list[Instruction]) -> Instruction:
@@ -113,9 +113,9 @@ def only(instructions: list[Instruction]) -> Instruction:
     return instructions[0]
 
 
-def bound(instructions: list[Instruction]) -> Bind:
+def bound(instructions: list[Instruction]) -> BindPodTo:
     found = only(instructions)
-    assert isinstance(found, Bind), found
+    assert isinstance(found, BindPodTo), found
     return found
 
 
@@ -140,17 +140,19 @@ def test_assumed_pods_take_their_room_until_the_binding_fails() -> None:
     core = core_with(node("one", "1"))
     see(core, pod("a"), pod("b"))
     first = bound(core.cycle(1.0))
-    assert isinstance(only(core.cycle(1.0)), Delay), "the room is taken, though the store knows nothing yet"
-    core.handle(NotDone(first.pod, "conflict"), 2.0)
+    assert isinstance(only(core.cycle(1.0)), DelayPod), (
+        "the room is taken, though the store knows nothing yet"
+    )
+    core.handle(InstructionFailed(first.pod, "conflict"), 2.0)
     assert bound(core.cycle(2.0)).pod.name == "b", "the one that failed backs off, the other is woken"
 
 
 def test_a_pod_that_is_gone_makes_room_and_wakes_those_it_helps() -> None:
     core = core_with(node("one", "2"))
     see(core, on(pod("there", "2"), "one"), pod("big", "2"), pod("huge", "8"))
-    assert all(isinstance(one, Delay) for one in core.cycle(1.0, 9))
+    assert all(isinstance(one, DelayPod) for one in core.cycle(1.0, 9))
     assert core.queue.counts()["pool"] == 2
-    core.handle(Gone("Pod", on(pod("there", "2"), "one")), 5.0)
+    core.handle(ObjectDeleted("Pod", on(pod("there", "2"), "one")), 5.0)
     assert core.queue.counts()["pool"] == 1, "the huge one would not fit"
     assert bound(core.cycle(5.0, 9)).pod.name == "big"
 
@@ -170,7 +172,7 @@ def test_what_is_said_where_no_node_is_available() -> None:
     )
     see(core, on(pod("x", "900m"), "a"), on(pod("y", "900m"), "b"), pod("web"))
     found = only(core.cycle(1.0))
-    assert isinstance(found, Delay)
+    assert isinstance(found, DelayPod)
     assert found.told == (
         "0/5 nodes are available: 1 Too many pods, 1 node(s) had untolerated taint(s), "
         "1 node(s) were unschedulable, 2 Insufficient cpu. preemption: 0/5 nodes are available: "
@@ -183,7 +185,7 @@ def test_preemption_evicts_nominates_and_then_binds_there() -> None:
     low = [on(pod("low-1", priority=0), "one"), on(pod("low-2", priority=5), "two")]
     see(core, *low, pod("high", priority=100))
     found = only(core.cycle(1.0))
-    assert isinstance(found, Preempt)
+    assert isinstance(found, PreemptFor)
     assert (found.node, [victim.name for victim in found.victims]) == ("one", ["low-1"])
     assert found.told == "0/2 nodes are available: 2 Insufficient cpu."
     # While the victim is on its way out nobody else is evicted, and pods of lower priority do not go there.
@@ -191,25 +193,25 @@ def test_preemption_evicts_nominates_and_then_binds_there() -> None:
     see(core, leaving, pod("mean", priority=50), now=3.0)
     answers = core.cycle(20.0, 9)
     waits = next(one for one in answers if one.pod.name == "high")  # type: ignore[union-attr]
-    assert isinstance(waits, Delay) and "terminating pod on the nominated node" in waits.told
+    assert isinstance(waits, DelayPod) and "terminating pod on the nominated node" in waits.told
     assert not waits.clear_nomination
     mean = next(one for one in answers if one.pod.name == "mean")  # type: ignore[union-attr]
-    assert isinstance(mean, Preempt) and mean.node == "two"
-    core.handle(Gone("Pod", leaving), 40.0)
-    found = bound([one for one in core.cycle(40.0, 9) if isinstance(one, Bind)])
+    assert isinstance(mean, PreemptFor) and mean.node == "two"
+    core.handle(ObjectDeleted("Pod", leaving), 40.0)
+    found = bound([one for one in core.cycle(40.0, 9) if isinstance(one, BindPodTo)])
     assert (found.pod.name, found.node) == ("high", "one")
 
 
 def test_room_that_is_freed_for_a_pod_is_left_to_it() -> None:
     core = core_with(node("one", "1"))
     see(core, on(pod("low", priority=0), "one"), pod("high", priority=100))
-    assert isinstance(only(core.cycle(1.0)), Preempt)
-    core.handle(Gone("Pod", on(pod("low", priority=0), "one")), 1.5)
+    assert isinstance(only(core.cycle(1.0)), PreemptFor)
+    core.handle(ObjectDeleted("Pod", on(pod("low", priority=0), "one")), 1.5)
     see(core, pod("thief", priority=1), now=1.5)
     # The thief is active while the other still backs off.
     answers = core.cycle(1.5, 9)
-    assert isinstance(answers[0], Delay) and answers[0].pod.name == "thief"
-    assert isinstance(answers[1], Bind) and answers[1].pod.name == "high"
+    assert isinstance(answers[0], DelayPod) and answers[0].pod.name == "thief"
+    assert isinstance(answers[1], BindPodTo) and answers[1].pod.name == "high"
 
 
 def test_scores_do_not_see_whom_room_was_made_for() -> None:
@@ -217,11 +219,11 @@ def test_scores_do_not_see_whom_room_was_made_for() -> None:
     see(core, on(pod("low", "4", priority=0), "one"), on(pod("mid", "5", priority=5), "two"))
     see(core, pod("high", "7", priority=100))
     chosen = only(core.cycle(1.0))
-    assert isinstance(chosen, Preempt) and chosen.node == "one"
-    core.handle(Gone("Pod", on(pod("low", "4", priority=0), "one")), 1.5)
+    assert isinstance(chosen, PreemptFor) and chosen.node == "one"
+    core.handle(ObjectDeleted("Pod", on(pod("low", "4", priority=0), "one")), 1.5)
     see(core, pod("small", "100m", priority=1), now=1.5)
     found = core.cycle(1.5)[0]
-    assert isinstance(found, Bind) and (found.pod.name, found.node) == ("small", "one"), (
+    assert isinstance(found, BindPodTo) and (found.pod.name, found.node) == ("small", "one"), (
         "there is room for both, and nothing runs there yet"
     )
 
@@ -229,25 +231,27 @@ def test_scores_do_not_see_whom_room_was_made_for() -> None:
 def test_filters_ask_without_whom_room_was_made_for_too() -> None:
     core = core_with(node("one", "8"))
     see(core, on(pod("low", "4", priority=0), "one"), pod("high", "7", priority=100, labels={"app": "db"}))
-    assert isinstance(only(core.cycle(1.0)), Preempt)
-    core.handle(Gone("Pod", on(pod("low", "4", priority=0), "one")), 1.5)
+    assert isinstance(only(core.cycle(1.0)), PreemptFor)
+    core.handle(ObjectDeleted("Pod", on(pod("low", "4", priority=0), "one")), 1.5)
     term = {"labelSelector": {"matchLabels": {"app": "db"}}, "topologyKey": "kubernetes.io/hostname"}
     near = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     see(core, pod("near", "100m", priority=1, affinity=near), now=1.5)
     found = core.cycle(1.5)[0]
-    assert isinstance(found, Delay) and found.pod.name == "near", "the one it wants to be near may not come"
+    assert isinstance(found, DelayPod) and found.pod.name == "near", (
+        "the one it wants to be near may not come"
+    )
 
 
 def test_nominated_pods_count_on_their_own_nodes_alone() -> None:
     zone = {"topology.kubernetes.io/zone": "a"}
     core = core_with(node("one", "8", labels=zone), node("two", "1", labels=zone))
     see(core, on(pod("low", "4", priority=0), "one"), pod("high", "7", priority=100, labels={"app": "db"}))
-    assert isinstance(only(core.cycle(1.0)), Preempt)
+    assert isinstance(only(core.cycle(1.0)), PreemptFor)
     term = {"labelSelector": {"matchLabels": {"app": "db"}}, "topologyKey": "topology.kubernetes.io/zone"}
     apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     see(core, pod("apart", "500m", priority=1, affinity=apart), now=1.5)
     found = core.cycle(1.5)[0]
-    assert isinstance(found, Bind) and found.node == "two", "it is not in the zone before it is bound"
+    assert isinstance(found, BindPodTo) and found.node == "two", "it is not in the zone before it is bound"
 
 
 def test_budgets_choose_the_victims() -> None:
@@ -261,7 +265,7 @@ def test_budgets_choose_the_victims() -> None:
     low = [on(pod("a", priority=0, labels=guarded), "one"), on(pod("b", priority=5), "two")]
     see(core, *low, budget, pod("high", priority=100))
     found = only(core.cycle(1.0))
-    assert isinstance(found, Preempt) and found.node == "two", "b is of higher priority, and not guarded"
+    assert isinstance(found, PreemptFor) and found.node == "two", "b is of higher priority, and not guarded"
 
 
 @pytest.mark.parametrize(
@@ -320,7 +324,7 @@ def test_a_policy_that_is_too_slow_is_left_alone_for_a_while() -> None:
     core = core_with(node("one", "64"), policy=f"{__name__}:Slow", deadline_ms=10.0)
     see(core, *(pod(f"p{k}") for k in range(12)))
     found = core.cycle(1.0, 12)
-    assert all(isinstance(one, Bind) for one in found)
+    assert all(isinstance(one, BindPodTo) for one in found)
     assert core.fallbacks()["deadline"] < 5
     assert len(core.picture.cluster.pods_on("one")) == 12, "nothing is lost when the columns are left behind"
 
@@ -328,17 +332,17 @@ def test_a_policy_that_is_too_slow_is_left_alone_for_a_while() -> None:
 def test_delay_backs_off_and_reject_is_for_good() -> None:
     core = core_with(node("one"), policy=f"{__name__}:Waiting")
     see(core, pod("web"))
-    assert isinstance(only(core.cycle(1.0)), Delay)
+    assert isinstance(only(core.cycle(1.0)), DelayPod)
     assert not core.cycle(1.5)
-    assert isinstance(only(core.cycle(10.0)), Delay)
+    assert isinstance(only(core.cycle(10.0)), DelayPod)
     core = core_with(node("one"), policy=f"{__name__}:Rejecting")
     see(core, pod("web"))
-    assert isinstance(only(core.cycle(1.0)), Reject)
+    assert isinstance(only(core.cycle(1.0)), RejectPod)
     assert not core.cycle(1000.0)
     see(core, pod("web", "2"), now=1001.0)
-    assert isinstance(only(core.cycle(1001.0)), Reject), "it has changed"
+    assert isinstance(only(core.cycle(1001.0)), RejectPod), "it has changed"
     see(core, choices(default_scheduler="kube"), now=1002.0)
-    assert isinstance(only(core.cycle(1002.0)), Bind), "others are asked"
+    assert isinstance(only(core.cycle(1002.0)), BindPodTo), "others are asked"
 
 
 def choices(**data: str) -> Object:
@@ -367,8 +371,10 @@ def test_schedulers_are_chosen_and_switched_live() -> None:
     see(anew, choices(my_scheduler="nonsense"), pod("late", schedulerName="my-scheduler"))
     found = anew.cycle(4.0, 9)
     assert isinstance(found[0], Complain) and found[0].told.startswith("this entry does not count")
-    assert isinstance(found[1], Delay) and "unknown policy 'nonsense'" in found[1].told, "nothing is guessed"
-    core.handle(Gone("ConfigMap", choices()), 5.0)
+    assert isinstance(found[1], DelayPod) and "unknown policy 'nonsense'" in found[1].told, (
+        "nothing is guessed"
+    )
+    core.handle(ObjectDeleted("ConfigMap", choices()), 5.0)
     see(core, pod("more", schedulerName="my-scheduler"), now=5.0)
     assert not core.cycle(6.0, 9)
 
@@ -383,8 +389,8 @@ def test_one_bad_entry_of_the_choices_does_not_touch_the_others() -> None:
     assert not core.cycle(1.0, 9), "that was said"
     see(core, pod("web"), pod("lost", schedulerName="nope"), now=1.0)
     found = {one.pod.name: one for one in core.cycle(2.0, 9)}  # type: ignore[union-attr]
-    assert isinstance(found["web"], Bind) and found["web"].node == "one", "best_fit decides"
-    assert isinstance(found["lost"], Delay) and "unknown policy 'nonsense'" in found["lost"].told
+    assert isinstance(found["web"], BindPodTo) and found["web"].node == "one", "best_fit decides"
+    assert isinstance(found["lost"], DelayPod) and "unknown policy 'nonsense'" in found["lost"].told
     see(core, choices(nope="kube"), now=20.0)
     assert bound(core.cycle(20.0, 9)).pod.name == "lost" and not core.schedulers.refused
 
@@ -406,7 +412,7 @@ def test_a_pod_that_no_scheduler_takes_up_is_told_so_once() -> None:
     assert not core.cycle(PATIENCE - 1, 9), "another scheduler may take it up"
     see(core, lost, now=PATIENCE - 1)
     told = only(core.cycle(PATIENCE, 9))
-    assert isinstance(told, Delay) and told.pod.name == "lost"
+    assert isinstance(told, DelayPod) and told.pod.name == "lost"
     assert told.told.startswith("no scheduler named 'mystery': say one of default-scheduler, random,")
     assert told.told.endswith("or add it to the ConfigMap kube-system/proreus-schedulers")
     assert not core.cycle(2 * PATIENCE, 9)
@@ -417,10 +423,10 @@ def test_a_pod_that_no_scheduler_takes_up_is_told_so_once() -> None:
 def test_a_pod_whose_scheduler_is_chosen_no_more_is_told_so() -> None:
     core = core_with()
     see(core, choices(mine="kube"), pod("web", schedulerName="mine"))
-    assert isinstance(only(core.cycle(1.0, 9)), Delay), "there are no nodes"
+    assert isinstance(only(core.cycle(1.0, 9)), DelayPod), "there are no nodes"
     see(core, choices(), now=2.0)
     told = only(core.cycle(2.0, 9))
-    assert isinstance(told, Delay) and "no scheduler named 'mine'" in told.told
+    assert isinstance(told, DelayPod) and "no scheduler named 'mine'" in told.told
 
 
 def test_a_shadow_is_recorded_and_not_felt() -> None:
@@ -452,12 +458,12 @@ def test_nodes_come_and_go_with_their_pods() -> None:
     core = core_with()
     see(core, on(pod("there", "3"), "one"), pod("web"))
     found = only(core.cycle(1.0))
-    assert isinstance(found, Delay) and found.told == "no nodes available to schedule pods"
+    assert isinstance(found, DelayPod) and found.told == "no nodes available to schedule pods"
     see(core, node("one"), now=9.0)
     assert bound(core.cycle(9.0)).node == "one"
     see(core, pod("more"), now=9.0)
-    assert isinstance(only(core.cycle(9.0)), Delay), "the pod that was there before its node takes room"
-    core.handle(Gone("Node", node("one")), 10.0)
+    assert isinstance(only(core.cycle(9.0)), DelayPod), "the pod that was there before its node takes room"
+    core.handle(ObjectDeleted("Node", node("one")), 10.0)
     see(core, node("one", "8"), now=30.0)
     assert bound(core.cycle(30.0)).pod.name == "more"
 
@@ -466,7 +472,7 @@ def test_shared_gpus_are_written_down() -> None:
     core = core_with(node("gpu", extended={"nvidia.com/gpu": "2"}))
     share = {"proreus.io/gpu-milli": "600"}
     see(core, pod("a", annotations=share), pod("b", annotations=share))
-    found = [one for one in core.cycle(1.0, 9) if isinstance(one, Bind)]
+    found = [one for one in core.cycle(1.0, 9) if isinstance(one, BindPodTo)]
     assert sorted(one.annotations[DEVICES] for one in found) == ["0", "1"]
     again = core_with(node("gpu", extended={"nvidia.com/gpu": "2"}))
     see(again, on(pod("a", annotations={**share, DEVICES: "1"}), "gpu"))
@@ -486,7 +492,7 @@ def test_replicas_get_the_schedulers_own_spread_even_if_their_owner_comes_late()
     }
     see(core, rs)
     assert len(core.picture.pods["default/r0"].template.spec.spread) == 2
-    nodes = [one.node for one in core.cycle(1.0, 9) if isinstance(one, Bind)]
+    nodes = [one.node for one in core.cycle(1.0, 9) if isinstance(one, BindPodTo)]
     assert sorted(nodes) == ["one", "one", "two", "two"]
 
 
@@ -494,7 +500,7 @@ def test_what_cannot_be_understood_is_told_and_tried_when_it_changes() -> None:
     core = core_with(node("one"))
     see(core, pod("odd", resourceClaims=[{"name": "x"}]))
     found = only(core.cycle(1.0))
-    assert isinstance(found, Delay) and "resourceClaims" in found.told
+    assert isinstance(found, DelayPod) and "resourceClaims" in found.told
     see(core, pod("odd"), now=2.0)
     assert bound(core.cycle(2.0)).node == "one"
 
@@ -503,10 +509,10 @@ def test_where_nobody_could_be_evicted_the_pod_is_tried_again() -> None:
     core = core_with(node("one", "1"))
     see(core, on(pod("low", priority=0), "one"), pod("high", priority=100))
     found = only(core.cycle(1.0))
-    assert isinstance(found, Preempt)
-    core.handle(NotDone(found.pod, "the store is away"), 1.0)
+    assert isinstance(found, PreemptFor)
+    core.handle(InstructionFailed(found.pod, "the store is away"), 1.0)
     assert not core.picture.nominated
-    assert isinstance(only(core.cycle(20.0)), Preempt)
+    assert isinstance(only(core.cycle(20.0)), PreemptFor)
 
 
 def test_checkpoints_of_a_folder_stand_for_themselves(tmp_path: Path) -> None:
@@ -517,10 +523,10 @@ def test_checkpoints_of_a_folder_stand_for_themselves(tmp_path: Path) -> None:
     names = ("ppo", "broken", "../ppo", "ddqn")
     see(core, node("one"), *(pod(f"p{k}", schedulerName=name) for k, name in enumerate(names)))
     found = {one.pod.name: one for one in core.cycle(1.0, 9)}  # type: ignore[union-attr]
-    assert isinstance(found["p0"], Bind)
+    assert isinstance(found["p0"], BindPodTo)
     assert json.loads(found["p0"].annotations[DECISION])["policy"].endswith("ppo")
-    assert isinstance(found["p1"], Delay) and "broken" in found["p1"].told
-    assert isinstance(found["p3"], Delay)
+    assert isinstance(found["p1"], DelayPod) and "broken" in found["p1"].told
+    assert isinstance(found["p3"], DelayPod)
     assert found["p3"].told == (
         "schedulerName ddqn needs a trained model: "
         f"proreus train pods --algo ddqn --scenarios gpu --out {tmp_path}/ddqn"
@@ -568,8 +574,8 @@ def test_a_pod_that_could_not_be_told_why_it_waits_is_decided_about_again() -> N
     core = core_with(node("one", "1"))
     see(core, pod("big", "2"))
     delay = only(core.cycle(1.0))
-    assert isinstance(delay, Delay) and core.queue.counts()["pool"] == 1
-    core.handle(NotDone(delay.pod, "not now", told_only=True), 1.0)
+    assert isinstance(delay, DelayPod) and core.queue.counts()["pool"] == 1
+    core.handle(InstructionFailed(delay.pod, "not now", told_only=True), 1.0)
     assert core.cycle(1.5) == [], "it backs off"
     assert only(core.cycle(9.0)) == delay
 
@@ -578,10 +584,10 @@ def test_a_pod_that_went_somewhere_meanwhile_stays_there_though_it_was_not_told_
     core = core_with(node("one", "1"))
     see(core, on(pod("there"), "one"), pod("next"))
     delay = only(core.cycle(1.0))
-    assert isinstance(delay, Delay)
-    core.handle(Gone("Pod", on(pod("there"), "one")), 5.0)
+    assert isinstance(delay, DelayPod)
+    core.handle(ObjectDeleted("Pod", on(pod("there"), "one")), 5.0)
     assert bound(core.cycle(5.0)).pod.name == "next"
-    core.handle(NotDone(delay.pod, "not now", told_only=True), 6.0)
+    core.handle(InstructionFailed(delay.pod, "not now", told_only=True), 6.0)
     assert core.cycle(60.0) == []
 
 
@@ -589,8 +595,8 @@ def test_a_rejection_that_could_not_be_told_is_made_again() -> None:
     core = core_with(node("one"), policy=f"{__name__}:Rejecting")
     see(core, pod("web"))
     rejection = only(core.cycle(1.0))
-    assert isinstance(rejection, Reject) and core.cycle(100.0) == []
-    core.handle(NotDone(rejection.pod, "not now", told_only=True), 101.0)
+    assert isinstance(rejection, RejectPod) and core.cycle(100.0) == []
+    core.handle(InstructionFailed(rejection.pod, "not now", told_only=True), 101.0)
     assert only(core.cycle(110.0)) == rejection
 
 

@@ -9,14 +9,14 @@ import pytest
 
 from proreus.engine.objects.scheduler_config import Chosen
 from proreus.engine.scheduler import decider as deciding
-from proreus.engine.scheduler.decider import Asked, Decider
+from proreus.engine.scheduler.decider import Decider, GuardedPolicy
 from proreus.worlds.pods.policies.catalogue import PolicyOptions
 from proreus.worlds.pods.policies.planner.policy import PlannerPolicy
 from proreus.worlds.pods.policies.wire_format import pod_strangers
 
 
 def deadline_of(options: PolicyOptions, seconds: float) -> float:
-    policy = Asked("planner", options, 0, seconds).policy
+    policy = GuardedPolicy("planner", options, 0, seconds).policy
     assert isinstance(policy, PlannerPolicy)
     return policy.effort.deadline
 

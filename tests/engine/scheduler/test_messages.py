@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import event, given, settings
 
-from proreus.engine.scheduler.instructions import Delay
+from proreus.engine.scheduler.instructions import DelayPod
 from proreus.engine.scheduler.messages import refusals_of, unavailable, without_victims
 from proreus.model.workload import Workload
 from proreus.worlds.pods.state.compile import compile_workload, empty_state, new_scratch
@@ -126,5 +126,5 @@ def away() -> dict[str, Any]:
 def waits(core: Any) -> str:
     """What is said of the one pod that waits."""
     found = only(core.cycle(1.0))
-    assert isinstance(found, Delay)
+    assert isinstance(found, DelayPod)
     return found.told

@@ -13,7 +13,7 @@ from proreus.engine.kubelet import heartbeats
 from proreus.engine.kubelet.heartbeats import Housed
 from proreus.engine.kubelet.host import FOLLOWED, ResourceHost
 from proreus.engine.kubelet.node_status import NodeSpec, new_lease, renewed_lease
-from proreus.engine.kubelet.usage.reporter import Load
+from proreus.engine.kubelet.usage.reporter import NodeLoad
 from proreus.engine.objects.kinds import POD
 from proreus.engine.objects.registry import Registry
 from proreus.engine.objects.scheduler_config import Chosen
@@ -22,7 +22,7 @@ from proreus.engine.runtimes.protocol import Capacity
 from proreus.engine.runtimes.simulated.runtime import SimulatedRuntime
 from proreus.engine.scheduler.agent import AgentOptions, SchedulingAgent
 from proreus.engine.scheduler.core import SchedulingCore, SchedulingOptions
-from proreus.engine.scheduler.instructions import Bind, Gone, Seen
+from proreus.engine.scheduler.instructions import BindPodTo, ObjectDeleted, ObjectUpdated
 from proreus.engine.scheduler.node_load import SILENT_SECONDS, UNMEASURED_SECONDS, Loads, read_load
 from proreus.engine.store.memory import MemoryStore
 from proreus.engine.watch.shared_informer import SharedInformer
@@ -34,29 +34,29 @@ NOW = 1000.0
 
 
 def lease(name: str, cpu: int, at: float, deviation: int = 0) -> Object:
-    return renewed_lease(new_lease(name, 0.0), Load(cpu, 0, deviation), at)
+    return renewed_lease(new_lease(name, 0.0), NodeLoad(cpu, 0, deviation), at)
 
 
 def hear(core: SchedulingCore, loads: dict[str, int], now: float = NOW) -> None:
     """Each node gives a sign of life, and another after it: the first may be long past."""
     for name, cpu in loads.items():
-        core.handle(Seen("Lease", lease(name, cpu, now - 10.0)), now - 10.0)
-        core.handle(Seen("Lease", lease(name, cpu, now)), now)
+        core.handle(ObjectUpdated("Lease", lease(name, cpu, now - 10.0)), now - 10.0)
+        core.handle(ObjectUpdated("Lease", lease(name, cpu, now)), now)
 
 
 def two_alike(policy: str = "kube_plus") -> SchedulingCore:
     """Two nodes with a pod each that asks for the same."""
     core = SchedulingCore(SchedulingOptions(default=Chosen(policy)))
     for name in ("a", "b"):
-        core.handle(Seen("Node", node(name)), 0.0)
-        core.handle(Seen("Pod", on(pod(f"on-{name}"), name)), 0.0)
+        core.handle(ObjectUpdated("Node", node(name)), 0.0)
+        core.handle(ObjectUpdated("Pod", on(pod(f"on-{name}"), name)), 0.0)
     return core
 
 
 def chosen(core: SchedulingCore, name: str = "new", now: float = NOW) -> str:
-    core.handle(Seen("Pod", pod(name, "500m")), now)
+    core.handle(ObjectUpdated("Pod", pod(name, "500m")), now)
     (found,) = core.cycle(now)
-    assert isinstance(found, Bind)
+    assert isinstance(found, BindPodTo)
     return found.node
 
 
@@ -90,8 +90,8 @@ def test_a_silent_nodes_load_is_not_used(busy: str, idle: str) -> None:
     assert chosen(core, now=later) == chosen(same, now=later)
     for name in (busy, idle):
         assert load_of(core, name) == load_of(same, name)
-    core.handle(Seen("Lease", lease(busy, 3800, later)), later)
-    core.handle(Seen("Lease", lease(idle, 100, later)), later)
+    core.handle(ObjectUpdated("Lease", lease(busy, 3800, later)), later)
+    core.handle(ObjectUpdated("Lease", lease(idle, 100, later)), later)
     assert chosen(core, "again", later) == idle
 
 
@@ -150,9 +150,9 @@ async def _until(holds: Callable[[], bool]) -> None:
 def test_what_is_found_on_beginning_may_be_long_past() -> None:
     core = two_alike()
     for _ in range(2):  # listed, and listed again: nothing new
-        core.handle(Seen("Lease", lease("a", 3800, 500.0)), NOW)
+        core.handle(ObjectUpdated("Lease", lease("a", 3800, 500.0)), NOW)
     assert load_of(core, "a") == (1000.0, 0.0), "what its pod asks for"
-    core.handle(Seen("Lease", lease("a", 3800, 510.0, deviation=30)), NOW + 1.0)
+    core.handle(ObjectUpdated("Lease", lease("a", 3800, 510.0, deviation=30)), NOW + 1.0)
     assert load_of(core, "a") == (3800.0, 900.0)
 
 
@@ -160,10 +160,10 @@ def test_pods_that_came_since_the_measure_are_expected_on_top() -> None:
     core = two_alike()
     hear(core, {"a": 100, "b": 3900})
     assert chosen(core) == "a" and load_of(core, "a")[0] == 600.0
-    core.handle(Seen("Lease", lease("a", 350, NOW + 10)), NOW + 10)
+    core.handle(ObjectUpdated("Lease", lease("a", 350, NOW + 10)), NOW + 10)
     assert load_of(core, "a")[0] == 850.0, "it was bound too shortly before to be in the measure"
     after = NOW + UNMEASURED_SECONDS + 1
-    core.handle(Seen("Lease", lease("a", 350, after)), after)
+    core.handle(ObjectUpdated("Lease", lease("a", 350, after)), after)
     assert load_of(core, "a")[0] == 350.0
 
 
@@ -171,29 +171,29 @@ def test_what_goes_takes_its_part_along_and_never_more_than_there_was() -> None:
     core = two_alike()
     hear(core, {"a": 100, "b": 1500})
     for name in ("a", "b"):
-        core.handle(Gone("Pod", on(pod(f"on-{name}"), name)), NOW)
+        core.handle(ObjectDeleted("Pod", on(pod(f"on-{name}"), name)), NOW)
     assert (load_of(core, "a")[0], load_of(core, "b")[0]) == (0.0, 500.0)
 
 
 def test_a_node_that_changes_or_comes_again_keeps_its_load_and_one_without_lease_has_none() -> None:
     core = two_alike()
     hear(core, {"a": 3800, "b": 100})
-    core.handle(Seen("Node", node("a", "8")), NOW)
+    core.handle(ObjectUpdated("Node", node("a", "8")), NOW)
     assert load_of(core, "a")[0] == 3800.0
-    core.handle(Gone("Node", node("a", "8")), NOW)
+    core.handle(ObjectDeleted("Node", node("a", "8")), NOW)
     assert load_of(core, "b")[0] == 100.0
-    core.handle(Seen("Node", node("a", "8")), NOW)
+    core.handle(ObjectUpdated("Node", node("a", "8")), NOW)
     assert load_of(core, "a")[0] == 3800.0
     core.start_over(NOW)
     assert (load_of(core, "a")[0], load_of(core, "b")[0]) == (3800.0, 100.0)
-    core.handle(Gone("Lease", lease("a", 3800, NOW)), NOW)
+    core.handle(ObjectDeleted("Lease", lease("a", 3800, NOW)), NOW)
     assert load_of(core, "a")[0] == 1000.0
 
 
 def test_learned_policies_see_the_load() -> None:
     core = two_alike()
     hear(core, {"a": 3800, "b": 100})
-    core.handle(Seen("Pod", pod("new", "500m")), NOW)
+    core.handle(ObjectUpdated("Pod", pod("new", "500m")), NOW)
     cluster = core.picture.cluster
     observation = cluster.observe("default/new")
     scale, c = cluster_scale(observation.compiled), cluster.rows_of("default/new")[0]

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 from typing import Protocol, TypeVar, cast
 
-from proreus.engine.store.protocol import Batch, Change, Put, Store
+from proreus.engine.store.protocol import Change, ChangeBatch, Put, Store
 
 T = TypeVar("T")
 Opener = Callable[[], Awaitable[Store]]
@@ -51,6 +51,6 @@ async def changes(store: Store, prefix: str, after: int, count: int) -> list[Cha
     return found
 
 
-def watching(store: Store, prefix: str, after: int) -> AsyncGenerator[Batch, None]:
+def watching(store: Store, prefix: str, after: int) -> AsyncGenerator[ChangeBatch, None]:
     """A watch that can be closed."""
-    return cast("AsyncGenerator[Batch, None]", store.watch(prefix, after))
+    return cast("AsyncGenerator[ChangeBatch, None]", store.watch(prefix, after))

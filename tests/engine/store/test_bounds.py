@@ -12,17 +12,17 @@ import pytest
 
 from proreus.engine.store.history_size import Superseded
 from proreus.engine.store.options import StoreOptions
-from proreus.engine.store.protocol import Batch, Change, Compacted, Delete, Entry
+from proreus.engine.store.protocol import Change, ChangeBatch, Compacted, Delete, KeyValue
 from proreus.engine.store.sqlite.store import SQLiteStore
-from proreus.engine.store.watch_feed import Feed
+from proreus.engine.store.watch_feed import WatchFeed
 from tests.engine.store.stores import changes, opened, put, watching
 
 
-def _entry(key: str, revision: int, size: int) -> Entry:
-    return Entry(key, bytes(size), 1, revision)
+def _entry(key: str, revision: int, size: int) -> KeyValue:
+    return KeyValue(key, bytes(size), 1, revision)
 
 
-def _published(feed: Feed, count: int, size: int, keys: int = 10) -> None:
+def _published(feed: WatchFeed, count: int, size: int, keys: int = 10) -> None:
     """So many changes of some keys, each with what stood before as a store reads it: another object."""
     for revision in range(feed.revision + 1, feed.revision + 1 + count):
         key = f"pods/{revision % keys}"
@@ -30,14 +30,14 @@ def _published(feed: Feed, count: int, size: int, keys: int = 10) -> None:
         feed.publish([Change(key, revision, _entry(key, revision, size), before)], revision)
 
 
-def _values(feed: Feed) -> list[bytes]:
+def _values(feed: WatchFeed) -> list[bytes]:
     entries = [entry for one in feed._recent for entry in (one.entry, one.previous) if entry is not None]
     return list({id(entry.value): entry.value for entry in entries}.values())
 
 
 def test_a_feed_holds_no_more_bytes_than_it_may() -> None:
     async def story() -> None:
-        feed = Feed(0, 1_000, 100_000)
+        feed = WatchFeed(0, 1_000, 100_000)
         _published(feed, 5_000, 1_000)
         assert sum(map(len, _values(feed))) <= 1.1 * 100_000
         assert 50 <= len(feed._recent) <= 60
@@ -50,7 +50,7 @@ def test_a_feed_holds_no_more_bytes_than_it_may() -> None:
 
 def test_little_is_forgotten_at_once_for_it_holds_up_the_loop() -> None:
     async def story() -> None:
-        feed = Feed(0, 1_600, 10_000_000)
+        feed = WatchFeed(0, 1_600, 10_000_000)
         floors = []
         for _ in range(5_000):
             _published(feed, 1, 10)
@@ -62,7 +62,7 @@ def test_little_is_forgotten_at_once_for_it_holds_up_the_loop() -> None:
 
 def test_a_value_is_held_once_though_two_changes_tell_of_it() -> None:
     async def story() -> None:
-        feed = Feed(0, 1_000, 10_000_000)
+        feed = WatchFeed(0, 1_000, 10_000_000)
         _published(feed, 500, 1_000)
         assert len(_values(feed)) == 500
         assert len(feed._newest) == 10
@@ -76,14 +76,14 @@ def test_a_value_is_held_once_though_two_changes_tell_of_it() -> None:
 
 def test_a_watch_that_takes_nothing_holds_nothing_that_the_feed_has_forgotten() -> None:
     async def story() -> None:
-        feed = Feed(0, 1_000, 100_000)
+        feed = WatchFeed(0, 1_000, 100_000)
         read_from: list[int] = []
 
-        async def older(prefix: str, after: int) -> AsyncGenerator[Batch, None]:
+        async def older(prefix: str, after: int) -> AsyncGenerator[ChangeBatch, None]:
             read_from.append(after)
-            yield Batch((), feed.revision)
+            yield ChangeBatch((), feed.revision)
 
-        watch = cast(AsyncGenerator[Batch, None], feed.follow("pods/", 0, older))
+        watch = cast(AsyncGenerator[ChangeBatch, None], feed.follow("pods/", 0, older))
         waiting = asyncio.ensure_future(anext(watch))
         await asyncio.sleep(0)
         _published(feed, 1, 1_000)

@@ -10,11 +10,11 @@ import pytest
 
 from proreus.engine.store.protocol import (
     ABSENT,
-    Batch,
     Change,
+    ChangeBatch,
     Compacted,
     Delete,
-    Entry,
+    KeyValue,
     NoSuchLease,
     Put,
     Store,
@@ -40,15 +40,15 @@ def test_a_key_has_its_value_and_revisions(opening: Opener) -> None:
         assert await store.get("pods/a") is None
         first = await store.commit([Unchanged("pods/a", ABSENT)], [Put("pods/a", b"1")])
         assert first.done
-        assert await store.get("pods/a") == Entry("pods/a", b"1", first.revision, first.revision)
+        assert await store.get("pods/a") == KeyValue("pods/a", b"1", first.revision, first.revision)
         second = await store.commit([Unchanged("pods/a", first.revision)], [Put("pods/a", b"")])
         assert second.revision == first.revision + 1
-        assert await store.get("pods/a") == Entry("pods/a", b"", first.revision, second.revision)
+        assert await store.get("pods/a") == KeyValue("pods/a", b"", first.revision, second.revision)
         third = await store.commit([], [Delete("pods/a")])
         assert third.revision == second.revision + 1
         assert await store.get("pods/a") is None
         again = await put(store, "pods/a", b"2")
-        assert await store.get("pods/a") == Entry("pods/a", b"2", again, again)
+        assert await store.get("pods/a") == KeyValue("pods/a", b"2", again, again)
 
     run(opening, scenario)
 
@@ -75,8 +75,8 @@ def test_a_failed_condition_changes_nothing_and_tells_what_stands(opening: Opene
         refused = await store.commit(conditions, [Put("a", b"2"), Delete("a/x"), Put("b", b"2")])
         assert not refused.done
         assert refused.revision == revision
-        assert refused.found == (Entry("a", b"1", revision, revision), None)
-        assert (await store.list("")).entries == (Entry("a", b"1", revision, revision),)
+        assert refused.found == (KeyValue("a", b"1", revision, revision), None)
+        assert (await store.list("")).entries == (KeyValue("a", b"1", revision, revision),)
         exists = await store.commit([Unchanged("a", ABSENT)], [Put("a", b"3")])
         assert not exists.done
 
@@ -224,7 +224,7 @@ def test_a_watch_hands_out_every_change_with_what_stood_before(opening: Opener) 
         changed = await put(store, "pods/a", b"2")
         await put(store, "nodes/a", b"2")
         deleted = (await store.commit([], [Delete("pods/a")])).revision
-        one, two = Entry("pods/a", b"1", created, created), Entry("pods/a", b"2", created, changed)
+        one, two = KeyValue("pods/a", b"1", created, created), KeyValue("pods/a", b"2", created, changed)
         assert await changes(store, "pods/", start, 3) == [
             Change("pods/a", created, one, None),
             Change("pods/a", changed, two, one),
@@ -265,7 +265,7 @@ def test_a_watch_from_a_revision_to_come_waits_for_it(opening: Opener) -> None:
 
 def test_a_closed_store_ends_its_watches(opening: Opener) -> None:
     async def scenario(store: Store) -> None:
-        async def all_of(prefix: str) -> list[Batch]:
+        async def all_of(prefix: str) -> list[ChangeBatch]:
             return [batch async for batch in store.watch(prefix, 0)]
 
         watch = asyncio.create_task(all_of("nothing/"))

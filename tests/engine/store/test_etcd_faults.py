@@ -17,8 +17,8 @@ from proreus.engine.store.etcd.address import EtcdAddress
 from proreus.engine.store.etcd.store import EtcdStore
 from proreus.engine.store.options import StoreOptions
 from proreus.engine.store.protocol import (
-    Batch,
     Change,
+    ChangeBatch,
     Compacted,
     Put,
     Store,
@@ -62,7 +62,7 @@ async def count_up(store: Store, key: str, stop: asyncio.Event) -> list[int]:
     return acknowledged
 
 
-async def collect(batches: list[Batch], store: Store, prefix: str, after: int) -> None:
+async def collect(batches: list[ChangeBatch], store: Store, prefix: str, after: int) -> None:
     """Watch until cancelled."""
     async with aclosing(watching(store, prefix, after)) as watch:
         async for batch in watch:
@@ -89,7 +89,7 @@ def test_the_leader_is_killed_under_load_and_nothing_acknowledged_is_lost(three:
         options = StoreOptions(timeout=60)
         async with opened(lambda: EtcdStore.open(EtcdAddress(endpoints, root="/leader/"), options)) as store:
             start = (await store.list("")).revision
-            stop, batches = asyncio.Event(), list[Batch]()
+            stop, batches = asyncio.Event(), list[ChangeBatch]()
             watch = asyncio.create_task(collect(batches, store, "n/", start))
             keys = [f"n/{number}" for number in range(WRITERS)]
             counting = [asyncio.create_task(count_up(store, key, stop)) for key in keys]
@@ -150,7 +150,7 @@ def test_the_member_that_is_asked_hangs(three: Cluster) -> None:
         endpoints = (follower.endpoint, leader.endpoint)
         async with opened(lambda: EtcdStore.open(EtcdAddress(endpoints, root="/hangs/"))) as store:
             start = await put(store, "a", b"1")
-            heard: list[Batch] = []
+            heard: list[ChangeBatch] = []
             watch = asyncio.create_task(collect(heard, store, "", start))
             await asyncio.sleep(0.1)
             assert follower.process is not None
@@ -176,7 +176,7 @@ def test_without_a_quorum_the_store_is_unavailable_and_comes_back(three: Cluster
         options = StoreOptions(timeout=1.5)
         async with opened(lambda: EtcdStore.open(address(three, "/quorum/"), options)) as store:
             start = await put(store, "a", b"1")
-            heard: list[Batch] = []
+            heard: list[ChangeBatch] = []
             watch = asyncio.create_task(collect(heard, store, "", start))
             gone = three.members[:2]
             for member in gone:

@@ -18,7 +18,7 @@ from proreus.engine.store.protocol import (
     Change,
     Compacted,
     Delete,
-    Entry,
+    KeyValue,
     NoSuchLease,
     Operation,
     Put,
@@ -40,9 +40,9 @@ class Model:
 
     revision: int
     compacted: int = 0
-    standing: dict[str, Entry] = field(default_factory=dict)
+    standing: dict[str, KeyValue] = field(default_factory=dict)
     history: list[Change] = field(default_factory=list)
-    states: dict[int, dict[str, Entry]] = field(default_factory=dict)
+    states: dict[int, dict[str, KeyValue]] = field(default_factory=dict)
 
     def apply(self, operations: list[Operation]) -> None:
         """Do the operations as the next revision."""
@@ -52,7 +52,7 @@ class Model:
             entry = None
             if isinstance(operation, Put):
                 created = before.created if before else revision
-                entry = Entry(operation.key, operation.value, created, revision, operation.lease)
+                entry = KeyValue(operation.key, operation.value, created, revision, operation.lease)
                 self.standing[operation.key] = entry
             elif before is None:
                 continue

@@ -14,7 +14,7 @@ import pytest
 
 from proreus.engine.store.options import StoreOptions
 from proreus.engine.store.protocol import Compacted, Put, StoreError, StoreFull, Unavailable, Unchanged
-from proreus.engine.store.sqlite.high_water_mark import Lost, acknowledged, mark_of
+from proreus.engine.store.sqlite.high_water_mark import StoreLost, acknowledged, mark_of
 from proreus.engine.store.sqlite.store import SQLiteStore
 from tests.engine.store.killing import kill_often
 from tests.engine.store.stores import changes, opened, put, watching
@@ -163,7 +163,7 @@ import asyncio, sys
 from pathlib import Path
 from proreus.engine.store.protocol import Put, Unchanged
 from proreus.engine.store.sqlite.store import SQLiteStore
-from proreus.engine.store.sqlite.high_water_mark import Lost, acknowledged, mark_of
+from proreus.engine.store.sqlite.high_water_mark import StoreLost, acknowledged, mark_of
 
 async def main():
     store = await SQLiteStore.open(Path(sys.argv[1]))
@@ -355,7 +355,7 @@ import asyncio, os, sys
 from pathlib import Path
 from proreus.engine.store.protocol import Put
 from proreus.engine.store.sqlite.store import SQLiteStore
-from proreus.engine.store.sqlite.high_water_mark import Lost, acknowledged, mark_of
+from proreus.engine.store.sqlite.high_water_mark import StoreLost, acknowledged, mark_of
 
 async def main():
     store = await SQLiteStore.open(Path(sys.argv[1]))
@@ -378,7 +378,7 @@ def test_what_was_acknowledged_and_is_not_there_is_told(tmp_path: Path, damage: 
     damage(path)
     files = {file.name: file.read_bytes() for file in tmp_path.iterdir() if not file.name.endswith("-shm")}
     for _ in range(2):
-        with pytest.raises(Lost, match=rf"{writes + 1} revisions|of {writes + 1}") as lost:
+        with pytest.raises(StoreLost, match=rf"{writes + 1} revisions|of {writes + 1}") as lost:
             asyncio.run(SQLiteStore.open(path))
         assert "\n" not in str(lost.value)
     after = {file.name: file.read_bytes() for file in tmp_path.iterdir() if not file.name.endswith("-shm")}

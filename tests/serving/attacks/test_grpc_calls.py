@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from proreus.httpserver.client_identity import client_of
-from proreus.serving.admission import Admission
-from proreus.serving.application import Application
+from proreus.serving.admission import RequestAdmission
+from proreus.serving.application import ServiceParts
 from proreus.serving.protos import decision_pb2 as decision
 from proreus.serving.server.grpc_base import GrpcOptions
-from proreus.serving.server.grpc_server import GrpcDoor
+from proreus.serving.server.grpc_server import GrpcServer
 from proreus.serving.server.protobuf_fields import field_count
 from tests.serving.attacks.harness import Attacked, needs_proc, size
 from tests.serving.door_cases import new_service
@@ -53,8 +53,8 @@ def test_calls_without_a_message_hold_up_nobody(attacked: Attacked, door: str) -
 
 
 def test_calls_without_a_message_end() -> None:
-    application = Application(new_service(), None, None, None)  # type: ignore[arg-type]
-    door = GrpcDoor(application, Admission(), GrpcOptions(message_seconds=0.4))
+    application = ServiceParts(new_service(), None, None, None)  # type: ignore[arg-type]
+    door = GrpcServer(application, RequestAdmission(), GrpcOptions(message_seconds=0.4))
     port = door.start("127.0.0.1:0")
     with grpc.insecure_channel(f"127.0.0.1:{port}") as opened:
         call = speechless(opened, CALLS[0])

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from proreus.serving.admission import Admission
+from proreus.serving.admission import RequestAdmission
 from proreus.serving.metrics import Measurements
 from proreus.serving.server.http import HttpApp, HttpLimits
-from proreus.serving.server.rest_server import RestDoor
-from proreus.serving.server.router import JSON, Answer, Reply, Route
+from proreus.serving.server.rest_server import RestServer
+from proreus.serving.server.router import JSON, HandlerReply, ResponseSpec, Route
 from tests.serving.attacks.harness import FULL, HEAD, Attacked, heard, needs_proc, sent, size
 
 pytestmark = needs_proc
@@ -54,10 +54,15 @@ def test_heads_of_many_lines_are_cut_off(attacked: Attacked) -> None:
 def hasty() -> Iterator[int]:
     """The port of a door that has little patience."""
     limits = HttpLimits(idle_seconds=0.4, body_seconds=1.5)
-    route = Route(lambda _: Reply(b"{}"), "Work.", Answer("Done.", {JSON: {}}), {JSON: {}})
-    probe = Route(lambda _: Reply(b"{}"), "Probe.", Answer("Done.", {JSON: {}}), open=True)
-    door = RestDoor(
-        HttpApp({"/predict": {"POST": route}, "/health": {"GET": probe}}, Admission(), Measurements(), limits)
+    route = Route(lambda _: HandlerReply(b"{}"), "Work.", ResponseSpec("Done.", {JSON: {}}), {JSON: {}})
+    probe = Route(lambda _: HandlerReply(b"{}"), "Probe.", ResponseSpec("Done.", {JSON: {}}), open=True)
+    door = RestServer(
+        HttpApp(
+            {"/predict": {"POST": route}, "/health": {"GET": probe}},
+            RequestAdmission(),
+            Measurements(),
+            limits,
+        )
     )
     yield door.start("127.0.0.1", 0)
     door.stop(1.0)

@@ -25,7 +25,7 @@ from proreus.serving.models.live_version import LiveVersions
 from proreus.serving.models.model_argument import make_live
 from proreus.serving.models.version_store import ModelStore
 from proreus.serving.online.learner import OnlineLearner, OnlineSettings
-from proreus.serving.pending_decisions import Decided, RecentDecisions, shelf_of
+from proreus.serving.pending_decisions import PendingDecision, RecentDecisions, shelf_of
 from proreus.serving.service import RunningService
 from proreus.worlds.pods.policies.vector.model import checkpoint_of, fresh_scorer
 from tests.cli.runner import environment
@@ -229,7 +229,7 @@ def test_a_client_that_asks_without_end_makes_the_service_forget_its_own_decisio
 def test_what_a_client_was_told_is_not_changed_by_what_another_asks() -> None:
     recent = RecentDecisions(8)
     state = np.zeros(6)
-    drawn, greedy = Decided(-1.0, 1, True, None), Decided(0.0, 1, False, None)
+    drawn, greedy = PendingDecision(-1.0, 1, True, None), PendingDecision(0.0, 1, False, None)
     recent.add(state, 3, drawn, "honest")
     hostile = another_than("honest")
     recent.add(state, 3, greedy, hostile)

@@ -13,7 +13,7 @@ import pytest
 
 from proreus.cli.serve import Security, ServeArguments, check_host
 from proreus.model.errors import InputError, UsageError
-from proreus.serving.admission import Admission, read_token
+from proreus.serving.admission import RequestAdmission, read_token
 from proreus.serving.messages import Refusal, Refused
 from proreus.serving.server.http import HttpLimits
 from tests.certificates import make_certificate
@@ -53,7 +53,7 @@ def test_an_encoded_slash_does_not_route(guarded: Doors) -> None:
 
 def test_wrong_tokens_are_slowed_down_by_address() -> None:
     now = [0.0]
-    admission = Admission(TOKEN.encode(), clock=lambda: now[0])
+    admission = RequestAdmission(TOKEN.encode(), clock=lambda: now[0])
 
     def refusal(token: bytes, client: str) -> Refusal | None:
         try:

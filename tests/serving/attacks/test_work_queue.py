@@ -8,7 +8,7 @@ from concurrent.futures import Future
 
 import pytest
 
-from proreus.httpserver.work_queue import Shares, Turns
+from proreus.httpserver.work_queue import Shares, WorkQueue
 from proreus.serving.admission import byte_budget, fair_turns
 from proreus.serving.messages import Refusal, Refused
 
@@ -26,7 +26,7 @@ class Gate:
         return name
 
 
-def settled(turns: Turns, gate: Gate, count: int) -> list[str]:
+def settled(turns: WorkQueue, gate: Gate, count: int) -> list[str]:
     """What has begun, once so many have."""
     until = time.monotonic() + 60
     while len(gate.began) < count and time.monotonic() < until:
@@ -35,7 +35,7 @@ def settled(turns: Turns, gate: Gate, count: int) -> list[str]:
     return gate.began
 
 
-def submit(turns: Turns, gate: Gate, client: str, number: int, *, large: bool = False) -> Future[str]:
+def submit(turns: WorkQueue, gate: Gate, client: str, number: int, *, large: bool = False) -> Future[str]:
     return turns.submit(client, large, lambda: gate.work(f"{client}{number}"))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from proreus.serving.scaler.controller import Controlling
+from proreus.serving.scaler.controller import PoolController
 from proreus.serving.scaler.trigger_metadata import read_metadata
 from proreus.worlds.inference.model import vllm
 from proreus.worlds.inference.model.cluster import Role
@@ -110,7 +110,7 @@ class Loop:
         }
         options = read_metadata(given, lambda model, gpu, gpus: ABILITY).options
         make = POLICIES.make
-        self.controlling = Controlling(options, make(policy), make("threshold"), _at_once)
+        self.controlling = PoolController(options, make(policy), make("threshold"), _at_once)
         self.deployment = Deployment()
         self.now = 0.0
         self.wanted = 2

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from proreus.serving.scaler.freshness import FROZEN, Freshness, Judged
+from proreus.serving.scaler.freshness import FROZEN, Freshness, FreshnessVerdict
 from proreus.serving.scaler.prometheus_text import read_text
 from proreus.worlds.inference.state.replicas import Reading, ReplicaSample, Unreadable
 from tests.serving.scaler.keda_wire import Keda
@@ -40,7 +40,7 @@ class Looks:
         self._freshness = Freshness(STILL, INTERVAL, STALE)
         self.at = 0.0
 
-    def look(self, at_router: int = 0, **says: Says | Alive | Reading) -> Judged:
+    def look(self, at_router: int = 0, **says: Says | Alive | Reading) -> FreshnessVerdict:
         self.at += INTERVAL
         readings = {
             name: sample(said, self.at) if isinstance(said, Says | Alive) else said
@@ -49,7 +49,7 @@ class Looks:
         return self._freshness.judge({"mixed": readings}, at_router)
 
 
-def frozen(judged: Judged) -> set[str]:
+def frozen(judged: FreshnessVerdict) -> set[str]:
     return {
         name
         for name, reading in judged.readings["mixed"].items()

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from proreus.worlds.functions.model import Demand, Function, NodeKind, Terms
+from proreus.worlds.functions.model import Demand, Function, FunctionsTerms, NodeKind
 
-TERMS = Terms(
+TERMS = FunctionsTerms(
     nodes=(
         NodeKind(2, 1_000, 1_000, 2_000, 100, 86_000),
         NodeKind(1, 2_000, 1_500, 3_000, 100, 172_000),

@@ -21,7 +21,7 @@ from proreus.worlds.functions.encoding.document import parts_of
 from proreus.worlds.functions.env import PaperReward, Reward, ServerlessSchedulingEnv, reward_named
 from proreus.worlds.functions.model import KEEPS
 from proreus.worlds.functions.scenarios import FunctionsScenario
-from proreus.worlds.functions.simulation.batch import Batch
+from proreus.worlds.functions.simulation.batch import EpisodeBatch
 from proreus.worlds.functions.state.compile import compile_demands
 
 SHORT = FunctionsScenario("short", seconds=8.0, functions=4, part="train")
@@ -179,7 +179,9 @@ def test_the_plain_environment_says_the_same() -> None:
     assert isinstance(reward, Reward)
     draw = np.random.default_rng(0)
     for number, demand in enumerate(demands):
-        batch = Batch(compile_demands([demand], SHORT.terms, "fixed", kept), 1, reward=reward, shares=False)
+        batch = EpisodeBatch(
+            compile_demands([demand], SHORT.terms, "fixed", kept), 1, reward=reward, shares=False
+        )
         steps = batch.reset(0)
         seen, info = plain.reset(options={"episode": number})
         over, count = False, 0

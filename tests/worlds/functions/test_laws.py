@@ -127,10 +127,10 @@ def test_laws_hold_after_every_decision(demand: Demand, choices: list[int]) -> N
 
 def test_a_stretch_is_that_of_the_scarcest_resource() -> None:
     """Two requests that use 80 % of a node's CPU each: the second takes 1.6 times as long."""
-    from proreus.worlds.functions.model import Function, NodeKind, Terms
+    from proreus.worlds.functions.model import Function, FunctionsTerms, NodeKind
 
     function = Function("f", 100, 100, 800, 100, 10, 2, 1.0)
-    terms = Terms(nodes=(NodeKind(1, 1_000, 1_000, 1_000, 100, 100_000),))
+    terms = FunctionsTerms(nodes=(NodeKind(1, 1_000, 1_000, 1_000, 100, 100_000),))
     demand = Demand(
         (function,), np.zeros(2), np.zeros(2, dtype=np.int32), np.ones(2), np.array([0.5, 9.0]), 5.0
     )
@@ -142,10 +142,10 @@ def test_a_stretch_is_that_of_the_scarcest_resource() -> None:
 
 
 def test_an_instance_is_given_up_when_its_time_is_over_and_the_node_is_paid_no_longer() -> None:
-    from proreus.worlds.functions.model import Function, Keep, NodeKind, Place, Terms
+    from proreus.worlds.functions.model import Function, FunctionsTerms, Keep, NodeKind, StartInstance
 
     function = Function("f", 100, 100, 100, 0, 0, 1, 1.0)
-    terms = Terms(nodes=(NodeKind(1, 1_000, 1_000, 1_000, 100, 3_600_000_000),))
+    terms = FunctionsTerms(nodes=(NodeKind(1, 1_000, 1_000, 1_000, 100, 3_600_000_000),))
     demand = Demand(
         (function,),
         np.array([1.0, 20.0]),
@@ -156,7 +156,7 @@ def test_an_instance_is_given_up_when_its_time_is_over_and_the_node_is_paid_no_l
     )
     run = FunctionsRun(demand, compile_demands([demand], terms))
     for keep in (5.0, 0.0):
-        run.apply(Place(0))
+        run.apply(StartInstance(0))
         run.apply(Keep(keep))
     assert run.next_decision() is None
     # 2 s of cold start, 1 s of work and 5 s of idling; then 2 s and 1 s, at a dollar a second.

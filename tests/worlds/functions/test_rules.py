@@ -12,7 +12,16 @@ from proreus.model.errors import IllegalDecision, UsageError
 from proreus.policies.networks.bidder import bidder_of
 from proreus.policies.networks.tensor_layout import size_of, tensors_of
 from proreus.worlds.functions.encoding.rows import FEATURES, SIZES, encode, rows_for
-from proreus.worlds.functions.model import KEEPS, Demand, Function, Keep, NodeKind, Place, Terms, Wait
+from proreus.worlds.functions.model import (
+    KEEPS,
+    Demand,
+    Function,
+    FunctionsTerms,
+    Keep,
+    NodeKind,
+    StartInstance,
+    WaitForInstance,
+)
 from proreus.worlds.functions.play import play
 from proreus.worlds.functions.policies.catalogue import KINDS, rule_policy
 from proreus.worlds.functions.policies.weights import parts_of
@@ -24,12 +33,12 @@ from proreus.worlds.functions.training.goal import FunctionsESConfig, FunctionsG
 SMALL = NodeKind(2, 1_000, 1_000, 1_000, 100, 100_000)
 LARGE = NodeKind(1, 4_000, 4_000, 4_000, 400, 350_000)
 CHEAP = NodeKind(1, 2_000, 1_000, 1_000, 100, 50_000)
-TERMS = Terms(nodes=(SMALL, LARGE, CHEAP))
+TERMS = FunctionsTerms(nodes=(SMALL, LARGE, CHEAP))
 """Nodes 0 and 1 are small, 2 is large and dear, 3 is cheap."""
 FUNCTION = Function("f", 500, 200, 400, 100, 10, 1, 1.0)
 
 
-def run_with(arrivals: list[float], terms: Terms = TERMS) -> FunctionsRun:
+def run_with(arrivals: list[float], terms: FunctionsTerms = TERMS) -> FunctionsRun:
     """A run of one function, each request a second long, cold starts of two."""
     count = len(arrivals)
     demand = Demand(
@@ -48,7 +57,7 @@ def places(name: str, arrivals: list[float]) -> list[int]:
     run, policy, found = run_with(arrivals), rule_policy(name, 3), []
     while (seen := run.next_decision()) is not None:
         decision = policy.decide(seen)
-        if isinstance(decision, Place):
+        if isinstance(decision, StartInstance):
             found.append(decision.node)
         run.apply(decision)
     return found
@@ -118,7 +127,7 @@ def test_reasons_change_nothing(name: str) -> None:
 
 def test_rows_say_what_a_place_means() -> None:
     run = run_with([0.0, 0.5])
-    run.apply(Place(0))
+    run.apply(StartInstance(0))
     count = rows_for(TERMS.count)
     rows, context = np.zeros((count, SIZES[0]), np.float32), np.zeros(SIZES[1], np.float32)
     legal = np.zeros(count, np.uint8)
@@ -131,7 +140,7 @@ def test_rows_say_what_a_place_means() -> None:
     np.testing.assert_allclose(named["CPU reserved"], [1.0, 0.5, 0.125, 0.25])
     assert legal.tolist() == [1, 1, 1, 1, 1] + [0] * len(KEEPS), "there is an instance to wait for"
     while (seen := run.next_decision()) is not None and seen.asks == "place":
-        run.apply(Place(1))
+        run.apply(StartInstance(1))
     encode(run.work, run.runs, 0, rows, context, legal)
     assert legal.tolist() == [0] * 5 + [1] * len(KEEPS)
     chance = rows[5:, FEATURES.index("probability that a request comes in time")]
@@ -143,9 +152,9 @@ def test_a_queue_that_nobody_serves_is_no_choice() -> None:
     seen = run.next_decision()
     assert seen is not None and not seen.action_mask()[TERMS.count]
     with pytest.raises(IllegalDecision, match="no instance to wait for"):
-        run.apply(Wait())
-    run.apply(Place(0))
-    run.apply(Wait())
+        run.apply(WaitForInstance())
+    run.apply(StartInstance(0))
+    run.apply(WaitForInstance())
 
 
 def test_the_search_begins_as_the_rule() -> None:

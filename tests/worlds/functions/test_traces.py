@@ -20,7 +20,7 @@ from proreus.worlds.functions.datasets.profiles import (
 )
 from proreus.worlds.functions.datasets.readers import read_azure_2019, read_recording
 from proreus.worlds.functions.datasets.rows import RowTerms, demand_of_rows
-from proreus.worlds.functions.model import Demand, Function, NodeKind, Terms, nodes_like
+from proreus.worlds.functions.model import Demand, Function, FunctionsTerms, NodeKind, nodes_like
 from proreus.worlds.functions.scenarios import SCENARIOS, parse_scenario
 from tests.real_data import real_data
 
@@ -103,7 +103,7 @@ def test_what_is_no_demand_is_refused() -> None:
     for text in ("", "4x2", "4x2/8/x", "0x2/8/1", "4x1.1.1/8/1"):
         with pytest.raises(UsageError, match="nodes"):
             NodeKind.parse(text)
-    assert Terms(nodes=NodeKind.parse("4x2/8/0.086+1x8/32/0.344")).count == 5
+    assert FunctionsTerms(nodes=NodeKind.parse("4x2/8/0.086+1x8/32/0.344")).count == 5
     assert sum(kind.count for kind in nodes_like(23)) == 23
 
 

@@ -6,12 +6,12 @@ import numpy as np
 
 from proreus.kernels.arrays import I64, Bool
 from proreus.worlds.inference.simulation import columns as c
-from proreus.worlds.inference.simulation.cluster import Cluster
+from proreus.worlds.inference.simulation.cluster import InferenceCluster
 
 _WORKING = (c.ACTIVE, c.DRAINING)
 
 
-def check(cluster: Cluster) -> None:
+def check(cluster: InferenceCluster) -> None:
     """Raises an AssertionError that says which law is broken."""
     run = cluster.run
     fleet = run.fleet[run.fleet[:, c.STATUS] != c.ABSENT]
@@ -27,7 +27,7 @@ def check(cluster: Cluster) -> None:
     assert len(slots) == run.tally[c.UNDER_WAY]
 
 
-def _check_instance(cluster: Cluster, instance: int, row: I64) -> None:
+def _check_instance(cluster: InferenceCluster, instance: int, row: I64) -> None:
     run, slots = cluster.run, cluster.run.slot
     live = slots[:, c.PHASE] > c.AT_ROUTER
     prompt_here = live & (slots[:, c.PROMPT_AT] == instance) & (slots[:, c.PHASE] != c.DECODE)
@@ -59,7 +59,7 @@ def _check_instance(cluster: Cluster, instance: int, row: I64) -> None:
         assert row[c.PLANNED_MEMORY] == row[c.WEIGHTS] + planned, "planned memory is miscounted"
 
 
-def _check_step(cluster: Cluster, instance: int, group: int) -> None:
+def _check_step(cluster: InferenceCluster, instance: int, group: int) -> None:
     run = cluster.run
     fellows = [
         int(run.fellows.cells[group, run.fellows.begin[group] + place])
@@ -73,7 +73,7 @@ def _check_step(cluster: Cluster, instance: int, group: int) -> None:
 
 
 def _planned(
-    cluster: Cluster,
+    cluster: InferenceCluster,
     instance: int,
     prompt_here: Bool,
     token_here: Bool,

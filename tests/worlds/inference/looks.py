@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from proreus.worlds.inference.model.decision import Steps
+from proreus.worlds.inference.model.decision import ScaleSteps
 from proreus.worlds.inference.model.start_up import Limits
 from proreus.worlds.inference.state.observation import Ability, InferenceObservation, PoolSeen, Traffic
 
@@ -34,6 +34,6 @@ def seen(
         limits=limits or Limits(most_in_total=20),
         start_seconds=120.0,
         abilities=(Ability(10_000.0, 1_000.0, 100_000.0),) * len(pools),
-        steps=Steps(tuple(one.role for one in pools)),
+        steps=ScaleSteps(tuple(one.role for one in pools)),
         future=lambda begin, until: (10.0, 70_000.0, 2_800.0),
     )

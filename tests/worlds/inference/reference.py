@@ -15,7 +15,7 @@ import numpy as np
 from proreus.worlds.inference.model.cluster import InstanceKind
 from proreus.worlds.inference.model.requests import RequestTrace
 from proreus.worlds.inference.model.timings import LayerProfile, Table
-from proreus.worlds.inference.simulation.iteration_time import Batch, iteration, on_curve, timing_of
+from proreus.worlds.inference.simulation.iteration_time import IterationBatch, iteration, on_curve, timing_of
 
 Served = dict[int, tuple[float, float]]
 """Request -> (moment of its first token, of its last one)."""
@@ -281,7 +281,7 @@ class Chunked:
     def _target(request: Request) -> int:
         return request.prompt + request.output - request.left
 
-    def fill(self) -> Batch:
+    def fill(self) -> IterationBatch:
         """The batch of the next iteration; nobody's where nothing can run."""
         kind = self._kind
         free = kind.batch_limit - len(self.running) - self._gone
@@ -329,7 +329,7 @@ class Chunked:
         tokens = sum(one.chunk for one in prompts)
         behind = sum(one.chunk * one.computed for one in prompts) / max(tokens, 1)
         context = sum(one.computed for one in decoding)
-        return Batch(tokens, behind, len(decoding), context, len(self.running))
+        return IterationBatch(tokens, behind, len(decoding), context, len(self.running))
 
     def iterate(self, began: float, now: float) -> Served:
         """Who is done at the end of the iteration."""
@@ -375,7 +375,7 @@ def serve_chunked(trace: RequestTrace, kind: InstanceKind, profile: LayerProfile
             now = max(now, coming[0].arrival)
             arrive(coming.pop(0))
         batches = [one.fill() for one in instances]
-        batches = [batch if batch.sequences else Batch(0, 0.0, 1, 1, 1) for batch in batches]
+        batches = [batch if batch.sequences else IterationBatch(0, 0.0, 1, 1, 1) for batch in batches]
         seconds = max(iteration(timing, 0, batch)[0] for batch in batches)
         if kind.in_step > 1:
             tokens = [batch.prompt_tokens + batch.decodes for batch in batches]

@@ -13,7 +13,7 @@ from proreus.worlds.inference.model.cluster import ClusterSpec, Compatibility, G
 from proreus.worlds.inference.model.requests import RequestTrace, trace_of
 from proreus.worlds.inference.model.start_up import starting_within
 from proreus.worlds.inference.simulation import columns as c
-from proreus.worlds.inference.simulation.cluster import Cluster
+from proreus.worlds.inference.simulation.cluster import InferenceCluster
 from tests.worlds.inference.clusters import MODEL, TABLE, TIMINGS, alike, kind_of, requests, spec_of
 
 
@@ -23,7 +23,7 @@ def of(*rows: tuple[float, int, int]) -> RequestTrace:
     return trace_of("by hand", arrival, prompt.astype(np.int32), output.astype(np.int32))
 
 
-def ended(cluster: Cluster) -> dict[int, np.ndarray[tuple[int], np.dtype[np.float64]]]:
+def ended(cluster: InferenceCluster) -> dict[int, np.ndarray[tuple[int], np.dtype[np.float64]]]:
     """Rows of the log by request."""
     cluster.advance()
     return {int(row[c.L_REQUEST]): row for row in cluster.rows()}
@@ -35,7 +35,7 @@ def test_transfers_share_the_link_of_their_instance(private: bool, together: flo
     kind = kind_of("splitwise", "table", 1_000)
     spec = spec_of(kind, "kv_jsq", (1, 1), Compatibility(private_links=private))
     trace = of((0.0, 1, 2), (0.001, 50, 2), (0.002, 50, 2))
-    rows = ended(Cluster(spec, trace, TIMINGS))
+    rows = ended(InferenceCluster(spec, trace, TIMINGS))
     first = 0.02 + 0.05  # the first request has the instance to itself
     for number in (1, 2):
         assert rows[number][c.L_FIRST] == pytest.approx(first)
@@ -45,7 +45,7 @@ def test_transfers_share_the_link_of_their_instance(private: bool, together: flo
 def test_a_transfer_beside_another_slows_it_down_only_while_it_lasts() -> None:
     kind = kind_of("splitwise", "table", 1_000)
     spec = spec_of(kind, "kv_jsq", (1, 1))
-    rows = ended(Cluster(spec, of((0.0, 100, 2), (0.06, 1, 2)), TIMINGS))
+    rows = ended(InferenceCluster(spec, of((0.0, 100, 2), (0.06, 1, 2)), TIMINGS))
     # 100 tokens: computed at 0.05, 0.2 s of a link; 1 token: computed at 0.08, 0.002 s of a link.
     assert rows[1][c.L_SHIPPED] == pytest.approx(0.08 + 0.004)
     assert rows[0][c.L_SHIPPED] == pytest.approx(0.05 + 0.2 + 0.002)
@@ -57,7 +57,7 @@ def test_models_are_served_by_their_own_instances() -> None:
     spec = ClusterSpec((first, second), (Group("one", "mixed", 2), Group("two", "mixed", 1)), "jsq")
     trace = requests(4)
     trace = replace(trace, model=(np.arange(len(trace)) % 2).astype(np.int32))
-    rows = ended(Cluster(spec, trace, TIMINGS))
+    rows = ended(InferenceCluster(spec, trace, TIMINGS))
     assert len(rows) == len(trace)
     for number, row in rows.items():
         assert row[c.L_TOKEN_BY] in ((2,) if number % 2 else (0, 1))
@@ -71,18 +71,18 @@ def test_slower_machines_get_less_of_a_shared_queue() -> None:
         "slow": TABLE._replace(prompt_time=TABLE.prompt_time * 4, token_time=TABLE.token_time * 4),
     }
     spec = ClusterSpec((fast, slow), (Group("one", "mixed", 1), Group("slow", "mixed", 1)), "token_jsq")
-    rows = ended(Cluster(spec, requests(5, 200, rate=30.0), timings))
+    rows = ended(InferenceCluster(spec, requests(5, 200, rate=30.0), timings))
     by = np.bincount([int(row[c.L_TOKEN_BY]) for row in rows.values()], minlength=2)
     assert by[0] > 1.3 * by[1] > 0
 
 
 def test_without_an_instance_requests_wait_at_the_router_or_are_rejected() -> None:
     spec = spec_of(kind_of("splitwise", "table", 400), "jsq", (0, 0))
-    cluster = Cluster(spec, requests(6, 10), TIMINGS, 0, 2)
+    cluster = InferenceCluster(spec, requests(6, 10), TIMINGS, 0, 2)
     assert cluster.advance() and len(cluster.rows()) == 0
     cluster.order("one", "mixed", starting_within(1.0))
     assert cluster.advance() and (cluster.rows()[:, c.L_STATUS] == c.COMPLETED).sum() == 10
-    limited = Cluster(replace(spec, router_limit=4), requests(6, 10), TIMINGS, 0, 2)
+    limited = InferenceCluster(replace(spec, router_limit=4), requests(6, 10), TIMINGS, 0, 2)
     limited.advance()
     assert (limited.rows()[:, c.L_STATUS] == c.REJECTED).sum() == 6
 
@@ -90,29 +90,29 @@ def test_without_an_instance_requests_wait_at_the_router_or_are_rejected() -> No
 @pytest.mark.parametrize(("engine", "timing"), [("splitwise", "table"), ("chunked", "layers")])
 def test_what_no_instance_could_hold_is_rejected(engine: str, timing: str) -> None:
     kind = kind_of(engine, timing, 100)  # type: ignore[arg-type]
-    rows = ended(Cluster(spec_of(kind, "jsq", (1, 0)), of((0.0, 90, 20), (0.1, 40, 20)), TIMINGS))
+    rows = ended(InferenceCluster(spec_of(kind, "jsq", (1, 0)), of((0.0, 90, 20), (0.1, 40, 20)), TIMINGS))
     assert [rows[number][c.L_STATUS] for number in (0, 1)] == [c.REJECTED, c.COMPLETED]
 
 
 def test_roles_and_names_that_cannot_be_are_refused() -> None:
     kind = kind_of("splitwise", "table", 100)
     with pytest.raises(UsageError, match="has no prompt instances"):
-        Cluster(ClusterSpec((kind,), (Group("one", "prompt", 1),), "jsq"), requests(0), TIMINGS)
+        InferenceCluster(ClusterSpec((kind,), (Group("one", "prompt", 1),), "jsq"), requests(0), TIMINGS)
     with pytest.raises(UsageError, match="unknown kind of instance 'two'"):
-        Cluster(ClusterSpec((kind,), (Group("two", "mixed", 1),), "jsq"), requests(0), TIMINGS)
+        InferenceCluster(ClusterSpec((kind,), (Group("two", "mixed", 1),), "jsq"), requests(0), TIMINGS)
     with pytest.raises(UsageError, match="unknown timing"):
-        Cluster(ClusterSpec((kind,), (Group("one", "mixed", 1),), "jsq"), requests(0), {})
+        InferenceCluster(ClusterSpec((kind,), (Group("one", "mixed", 1),), "jsq"), requests(0), {})
 
 
 def test_a_lost_instance_gives_its_requests_back_with_what_they_had() -> None:
     kind = kind_of("splitwise", "table", 400)
-    cluster = Cluster(spec_of(kind, "jsq", (2, 0)), of((0.0, 50, 50)), TIMINGS)
+    cluster = InferenceCluster(spec_of(kind, "jsq", (2, 0)), of((0.0, 50, 50)), TIMINGS)
     cluster.advance(0.3)
     cluster.lose(int(cluster.run.slot[cluster.run.slot[:, c.PHASE] != c.FREE][0, c.PROMPT_AT]))
     row = ended(cluster)[0]
     assert (row[c.L_STATUS], row[c.L_LOSSES], row[c.L_OUTPUT]) == (c.COMPLETED, 1, 50)
     assert row[c.L_FIRST] < 0.1  # its user has had the first token all along
-    whole = ended(Cluster(spec_of(kind, "jsq", (2, 0)), of((0.0, 50, 50)), TIMINGS))[0]
+    whole = ended(InferenceCluster(spec_of(kind, "jsq", (2, 0)), of((0.0, 50, 50)), TIMINGS))[0]
     assert row[c.L_ENDED] > whole[c.L_ENDED]
     assert row[c.L_ENDED] < 0.3 + whole[c.L_ENDED]  # but does not wait for all others again
 
@@ -124,8 +124,8 @@ def test_requests_that_come_in_parts_fare_as_if_they_came_at_once() -> None:
     arrival, prompt, output = (
         np.concatenate([getattr(part, name) for part in parts]) for name in ("arrival", "prompt", "output")
     )
-    whole = Cluster(spec, trace_of("whole", arrival, prompt, output), TIMINGS)
-    cluster = Cluster(spec, iter(parts), TIMINGS)
+    whole = InferenceCluster(spec, trace_of("whole", arrival, prompt, output), TIMINGS)
+    cluster = InferenceCluster(spec, iter(parts), TIMINGS)
     for one in (whole, cluster):
         one.advance(3.0)
         one.lose(0)
@@ -137,6 +137,6 @@ def test_requests_that_come_in_parts_fare_as_if_they_came_at_once() -> None:
 def test_parts_out_of_order_or_with_blocks_are_refused() -> None:
     spec, trace = spec_of(kind_of("splitwise", "table", 400), "mixed_pool"), requests(1)
     with pytest.raises(ValueError, match="before the end of the one before"):
-        Cluster(spec, iter([trace, trace]), TIMINGS).advance()
+        InferenceCluster(spec, iter([trace, trace]), TIMINGS).advance()
     with pytest.raises(UsageError, match="in parts"):
-        Cluster(spec, iter([alike(1), alike(2)]), TIMINGS)
+        InferenceCluster(spec, iter([alike(1), alike(2)]), TIMINGS)

@@ -21,7 +21,7 @@ from proreus.worlds.inference.document import (
 from proreus.worlds.inference.document.state import FEATURES, IntervalSeen
 from proreus.worlds.inference.model.requests import RequestTrace, trace_of
 from proreus.worlds.inference.model.start_up import Limits, starting_within
-from proreus.worlds.inference.simulation.cluster import Cluster
+from proreus.worlds.inference.simulation.cluster import InferenceCluster
 from proreus.worlds.inference.simulation.options import ControlOptions
 from tests.worlds.inference.clusters import TIMINGS, kind_of, requests, spec_of
 
@@ -34,7 +34,7 @@ def served(
     """Three prompt and three token instances; what is said about them."""
     lines: list[str] = []
     spec = spec_of(kind_of("chunked", "layers", 2_000), "mixed_pool", sizes)
-    cluster = Cluster(spec, trace or requests(1, 300, rate=5.0), TIMINGS, 0, most)
+    cluster = InferenceCluster(spec, trace or requests(1, 300, rate=5.0), TIMINGS, 0, most)
     options = ControlOptions(start=starting_within(STEP), limits=Limits(most_in_total=most))
     return Application(cluster, TIMINGS, options, lines.append), lines
 

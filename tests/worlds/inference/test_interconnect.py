@@ -10,7 +10,7 @@ from proreus.worlds.inference.model.hardware import GPUS
 from proreus.worlds.inference.model.interconnect import PCIE5, Interconnect
 from proreus.worlds.inference.model.llm import language_model
 from proreus.worlds.inference.model.roofline import roofline
-from proreus.worlds.inference.simulation.machines import Machines
+from proreus.worlds.inference.simulation.machines import InitialInstances
 
 LINK = Interconnect("test", 10e-6, 16e9)
 QWEN = language_model("qwen3-32b")
@@ -36,19 +36,26 @@ def test_without_a_switch_two_gpus_have_one_of_the_wires() -> None:
     assert GPUS["h100-80gb"].link.bandwidth_among(2) == GPUS["h100-80gb"].link.bandwidth
     size = np.array([51.2e9])
     assert card.link.all_reduce(size, 2)[0] == pytest.approx(1.0, rel=1e-3)
-    own = Machines(gpu="mi300x", gpus=2, model="llama3-8b", link_gigabytes=100.0).spec().kinds[0].gpu.link
+    own = (
+        InitialInstances(gpu="mi300x", gpus=2, model="llama3-8b", link_gigabytes=100.0)
+        .spec()
+        .kinds[0]
+        .gpu.link
+    )
     assert own.bandwidth_among(2) == 100e9
 
 
 def test_links_of_cards_may_be_replaced() -> None:
-    own = Machines(gpu="rtx-pro-6000", gpus=2, model="qwen3-32b", link_microseconds=3.0, link_gigabytes=50.0)
+    own = InitialInstances(
+        gpu="rtx-pro-6000", gpus=2, model="qwen3-32b", link_microseconds=3.0, link_gigabytes=50.0
+    )
     link = own.spec().kinds[0].gpu.link
     assert link.hop_seconds == pytest.approx(3e-6) and link.bandwidth == 50e9
-    usual = Machines(gpu="rtx-pro-6000", gpus=2, model="qwen3-32b").spec().kinds[0].gpu.link
+    usual = InitialInstances(gpu="rtx-pro-6000", gpus=2, model="qwen3-32b").spec().kinds[0].gpu.link
     assert usual == PCIE5
     for wrong in ({"link_gigabytes": 0.0}, {"link_microseconds": -1.0}, {"link_gigabytes": float("nan")}):
         with pytest.raises(UsageError, match="no link"):
-            Machines(model="llama3-8b", gpu="l4", gpus=2, **wrong).spec()  # type: ignore[arg-type]
+            InitialInstances(model="llama3-8b", gpu="l4", gpus=2, **wrong).spec()  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", GPUS)

@@ -17,7 +17,7 @@ from proreus.worlds.inference.model.timings import (
     knot,
 )
 from proreus.worlds.inference.simulation.iteration_time import (
-    Batch,
+    IterationBatch,
     attention_seconds,
     completed,
     iteration,
@@ -63,9 +63,9 @@ def test_curves_go_on_beyond_their_ends() -> None:
 
 def test_the_table_is_asked_as_its_authors_did() -> None:
     timing = timing_of([TABLE])
-    assert iteration(timing, 0, Batch(100, 0.0, 0, 0, 1))[0] == pytest.approx(0.05)
-    assert iteration(timing, 0, Batch(0, 0.0, 16, 99_999, 16))[0] == pytest.approx(0.013)
-    assert iteration(timing, 0, Batch(84, 0.0, 16, 99_999, 17))[0] == pytest.approx(1.1 * 0.05)
+    assert iteration(timing, 0, IterationBatch(100, 0.0, 0, 0, 1))[0] == pytest.approx(0.05)
+    assert iteration(timing, 0, IterationBatch(0, 0.0, 16, 99_999, 16))[0] == pytest.approx(0.013)
+    assert iteration(timing, 0, IterationBatch(84, 0.0, 16, 99_999, 17))[0] == pytest.approx(1.1 * 0.05)
 
 
 @settings(max_examples=60, deadline=None)
@@ -97,8 +97,8 @@ def test_attention_is_linear_between_knots(chunk: int, behind: int, decodes: int
 
 def test_decoding_takes_longer_with_its_context() -> None:
     timing = timing_of([layers()])
-    short, growth, alike = iteration(timing, 0, Batch(0, 0.0, 8, 8 * 100, 8))
-    later, _, _ = iteration(timing, 0, Batch(0, 0.0, 8, 8 * 110, 8))
+    short, growth, alike = iteration(timing, 0, IterationBatch(0, 0.0, 8, 8 * 100, 8))
+    later, _, _ = iteration(timing, 0, IterationBatch(0, 0.0, 8, 8 * 110, 8))
     assert growth > 0.0 and alike == 28  # until contexts reach 128
     assert later == pytest.approx(short + 10 * growth)
 

@@ -13,7 +13,7 @@ from proreus.worlds.inference.model.start_up import Limits, starting_within
 from proreus.worlds.inference.policies.catalogue import POLICIES
 from proreus.worlds.inference.scenarios import PRESETS, from_json
 from proreus.worlds.inference.simulation import columns as c
-from proreus.worlds.inference.simulation.cluster import Cluster
+from proreus.worlds.inference.simulation.cluster import InferenceCluster
 from proreus.worlds.inference.simulation.collector import promises
 from proreus.worlds.inference.simulation.cost import Spending
 from proreus.worlds.inference.simulation.outcome import measures_of, missed_share
@@ -22,18 +22,18 @@ from tests.worlds.inference.clusters import MODEL, TIMINGS, kind_of, requests
 from tests.worlds.inference.laws import check
 
 
-def two(models: bool, servers: tuple[tuple[str, int], ...] = ()) -> tuple[Cluster, ScalingManager]:
+def two(models: bool, servers: tuple[tuple[str, int], ...] = ()) -> tuple[InferenceCluster, ScalingManager]:
     """Two kinds in one pool: of one model, or of two."""
     one = kind_of("chunked", "layers", 2_000)
     other = replace(one, name="two", model=replace(MODEL, name="other") if models else MODEL)
     trace = requests(4, 200, rate=40.0)
     trace = replace(trace, model=np.full(len(trace), int(models), np.int32))
     groups = (Group("one", "mixed", 2), Group("two", "mixed", 2))
-    cluster = Cluster(ClusterSpec((one, other), groups, "jsq"), trace, TIMINGS, 0, 10)
+    cluster = InferenceCluster(ClusterSpec((one, other), groups, "jsq"), trace, TIMINGS, 0, 10)
     return cluster, ScalingManager(cluster, Limits(most_in_total=10, servers=servers), starting_within(1.0))
 
 
-def kinds(cluster: Cluster) -> list[int]:
+def kinds(cluster: InferenceCluster) -> list[int]:
     """Of those that take a server, by kind."""
     fleet = cluster.run.fleet
     there = ~np.isin(fleet[:, c.STATUS], (c.ABSENT, c.STOPPED, c.DRAINING))

@@ -14,7 +14,7 @@ from proreus.worlds.inference.model.cluster import Engine, InstanceKind, Role, S
 from proreus.worlds.inference.model.requests import RequestTrace
 from proreus.worlds.inference.model.start_up import StartUp, starting_within
 from proreus.worlds.inference.simulation import columns as c
-from proreus.worlds.inference.simulation.cluster import TWO_POOLS, Cluster
+from proreus.worlds.inference.simulation.cluster import TWO_POOLS, InferenceCluster
 from tests.worlds.inference.clusters import TIMINGS, kind_of, requests, spec_of
 from tests.worlds.inference.laws import check
 
@@ -44,12 +44,12 @@ def roles_of(scheduler: Scheduler) -> tuple[Role, ...]:
 
 def shaken(
     seed: int, kind: InstanceKind, scheduler: Scheduler, losses: int = 100, trace: RequestTrace | None = None
-) -> Cluster:
+) -> InferenceCluster:
     """A run that is scaled at random twenty times a second, and then has what it needs to end."""
     draw = np.random.default_rng(seed)
     spec = spec_of(kind, scheduler)
     spec = replace(spec, most_losses=losses, drain_check_seconds=float(draw.choice([0, 0.3])))
-    cluster = Cluster(spec, trace or requests(seed), TIMINGS, seed, MOST)
+    cluster = InferenceCluster(spec, trace or requests(seed), TIMINGS, seed, MOST)
     roles = roles_of(scheduler)
     for step in range(40):
         cluster.advance(0.05 * (step + 1))
@@ -102,7 +102,7 @@ def test_so_it_is_where_instances_iterate_in_step(scheduler: Scheduler, seed: in
     assert_all_end(shaken(seed, kind, scheduler))
 
 
-def assert_all_end(cluster: Cluster) -> None:
+def assert_all_end(cluster: InferenceCluster) -> None:
     """Every request once, and one thing after the other."""
     rows = cluster.rows()
     assert sorted(rows[:, c.L_REQUEST].tolist()) == list(range(len(cluster.trace)))
@@ -135,7 +135,7 @@ def test_requests_whose_instances_are_lost_too_often_are_lost() -> None:
 
 def test_nothing_happens_differently_when_time_is_cut_in_pieces() -> None:
     spec = spec_of(kind_of("splitwise", "table", 400), "mixed_pool")
-    whole, pieces = (Cluster(spec, requests(3), TIMINGS) for _ in range(2))
+    whole, pieces = (InferenceCluster(spec, requests(3), TIMINGS) for _ in range(2))
     whole.advance()
     now = 0.0
     while not pieces.advance(now) and now < 100.0:

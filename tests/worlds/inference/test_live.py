@@ -18,7 +18,7 @@ from proreus.worlds.inference.simulation.collector import Collector
 from proreus.worlds.inference.state.histograms import Histogram, nothing, together
 from proreus.worlds.inference.state.live_collector import LiveCollector, LiveOptions
 from proreus.worlds.inference.state.observation import Ability
-from proreus.worlds.inference.state.replica_starts import Starts
+from proreus.worlds.inference.state.replica_starts import ReplicaStarts
 from proreus.worlds.inference.state.replicas import Absent, Reading, ReplicaSample, Unreadable, movement
 
 ABILITY = Ability(10_000.0, 2_000.0, 100_000.0)
@@ -123,7 +123,7 @@ def test_who_cannot_be_read_is_still_there() -> None:
 
 
 def test_a_start_is_learned_from_what_is_seen() -> None:
-    starts = Starts(120.0)
+    starts = ReplicaStarts(120.0)
     starts.looked(0.0, 1)
     starts.ordered(0.0, 1)
     for number, took in enumerate((50.0, 60.0, 70.0)):
@@ -135,7 +135,7 @@ def test_a_start_is_learned_from_what_is_seen() -> None:
 
 
 def test_a_replica_that_comes_back_says_nothing_of_new_ones() -> None:
-    starts = Starts(120.0)
+    starts = ReplicaStarts(120.0)
     starts.looked(0.0, 2)
     starts.ordered(0.0, 2)
     starts.looked(10.0, 1)
@@ -145,7 +145,7 @@ def test_a_replica_that_comes_back_says_nothing_of_new_ones() -> None:
 
 
 def test_what_never_comes_is_given_up() -> None:
-    starts = Starts(100.0)
+    starts = ReplicaStarts(100.0)
     starts.looked(0.0, 1)
     starts.ordered(0.0, 2)
     assert starts.still_need(299.0) == (0.0,)

@@ -14,7 +14,7 @@ from proreus.worlds.inference.model.cluster import ClusterSpec, Group, Role, Sch
 from proreus.worlds.inference.model.decision import Scale
 from proreus.worlds.inference.model.start_up import Limits, StartUp, starting_within
 from proreus.worlds.inference.simulation import columns as c
-from proreus.worlds.inference.simulation.cluster import TWO_POOLS, Cluster
+from proreus.worlds.inference.simulation.cluster import TWO_POOLS, InferenceCluster
 from proreus.worlds.inference.simulation.scaling_manager import ScalingManager
 from tests.worlds.inference.clusters import MODEL, TABLE, TIMINGS, kind_of, requests
 from tests.worlds.inference.laws import check
@@ -26,13 +26,13 @@ OTHER = replace(FIRST, name="other", model=replace(MODEL, name="other", layers=2
 KINDS = (FIRST, OLDER, OTHER)
 
 
-def two_models(seed: int, scheduler: Scheduler) -> Cluster:
+def two_models(seed: int, scheduler: Scheduler) -> InferenceCluster:
     """Of the first model one instance on each of two kinds of GPUs, of the second one; for each role."""
     roles: tuple[Role, ...] = ("prompt", "token") if scheduler in TWO_POOLS else ("mixed",)
     groups = tuple(Group(kind.name, role, 1) for role in roles for kind in KINDS)
     trace = requests(seed, 60)
     trace = replace(trace, model=np.random.default_rng(seed).integers(0, 2, len(trace)).astype(np.int32))
-    return Cluster(ClusterSpec(KINDS, groups, scheduler), trace, {**TIMINGS, "slow": SLOW}, seed, 12)
+    return InferenceCluster(ClusterSpec(KINDS, groups, scheduler), trace, {**TIMINGS, "slow": SLOW}, seed, 12)
 
 
 @pytest.mark.parametrize("scheduler", ["jsq", "token_jsq", "kv_jsq", "mixed_pool"])
@@ -70,12 +70,12 @@ def test_laws_hold_and_nobody_serves_another_model(scheduler: Scheduler, seed: i
         assert {models[int(row[c.L_PROMPT_BY])], models[int(row[c.L_TOKEN_BY])]} == {int(row[c.L_MODEL])}
 
 
-def manager_of(cluster: Cluster) -> ScalingManager:
+def manager_of(cluster: InferenceCluster) -> ScalingManager:
     """Without delays."""
     return ScalingManager(cluster, Limits(most_in_total=12), starting_within(0.0))
 
 
-def kind_started(cluster: Cluster, row: int) -> str:
+def kind_started(cluster: InferenceCluster, row: int) -> str:
     """The name of the kind of an instance."""
     return cluster.spec.kinds[int(cluster.run.fleet[row, c.KIND])].name
 
@@ -103,7 +103,7 @@ def test_kinds_that_there_are_not_are_refused_by_name() -> None:
         manager.scale_up_full(server_sku="tpu", tag="mixed")
     cluster = two_models(0, "jsq")
     with pytest.raises(UsageError, match="model 2, the cluster has 2"):
-        Cluster(
+        InferenceCluster(
             cluster.spec, replace(cluster.trace, model=cluster.trace.model + 1), {**TIMINGS, "slow": SLOW}
         )
 

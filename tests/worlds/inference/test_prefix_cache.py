@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from proreus.model.errors import UsageError
 from proreus.worlds.inference.datasets.generator import Lengths, Load
 from proreus.worlds.inference.datasets.readers import read_mooncake
-from proreus.worlds.inference.datasets.sessions import Sessions, generate_sessions
+from proreus.worlds.inference.datasets.sessions import Conversations, generate_sessions
 from proreus.worlds.inference.flags import InferenceFlags
 from proreus.worlds.inference.model.cluster import ClusterSpec, Group, InstanceKind, Scheduler
 from proreus.worlds.inference.model.hardware import gpu
@@ -22,7 +22,7 @@ from proreus.worlds.inference.model.prefixes import blocks_of, own_blocks
 from proreus.worlds.inference.model.requests import RequestTrace
 from proreus.worlds.inference.model.roofline import roofline
 from proreus.worlds.inference.simulation import columns as c
-from proreus.worlds.inference.simulation.cluster import Cluster
+from proreus.worlds.inference.simulation.cluster import InferenceCluster
 from tests.real_data import real_data
 from tests.worlds.inference.clusters import TIMINGS, alike, kind_of, layers, requests, spec_of
 from tests.worlds.inference.reference import serve_chunked
@@ -30,7 +30,7 @@ from tests.worlds.inference.test_laws import assert_all_end, shaken
 from tests.worlds.inference.test_reference import assert_same, served_by
 
 
-def found(cluster: Cluster) -> int:
+def found(cluster: InferenceCluster) -> int:
     """Tokens that requests did not compute."""
     return int(cluster.rows()[:, c.L_FOUND].sum())
 
@@ -46,7 +46,7 @@ def test_the_cache_does_what_plain_python_does(seed: int, room: int, batch: int,
     kind = replace(kind_of("chunked", "layers", room, batch, tokens), prefix_cache=True)
     kind = replace(kind, reserves_prompt=seed % 2 == 0)
     trace = alike(seed, 40)
-    cluster = Cluster(spec_of(kind, "jsq", (1, 0)), trace, TIMINGS)
+    cluster = InferenceCluster(spec_of(kind, "jsq", (1, 0)), trace, TIMINGS)
     assert_same(served_by(cluster), serve_chunked(trace, kind, layers()))
 
 
@@ -66,7 +66,7 @@ def test_with_room_for_all_of_it_one_instance_reuses_what_can_be() -> None:
     trace = alike(5, 60, rate=0.5)
     assert trace.prefix is not None
     kind = replace(kind_of("chunked", "layers", 100_000), prefix_cache=True)
-    cluster = Cluster(spec_of(kind, "jsq", (1, 0)), trace, TIMINGS)
+    cluster = InferenceCluster(spec_of(kind, "jsq", (1, 0)), trace, TIMINGS)
     cluster.advance()
     whole = sum(tokens % 8 == 0 for tokens in trace.prompt.tolist())
     assert trace.prefix.ideal_reuse() - 8 * whole <= found(cluster) <= trace.prefix.ideal_reuse()
@@ -75,10 +75,10 @@ def test_with_room_for_all_of_it_one_instance_reuses_what_can_be() -> None:
 
 def test_without_numbers_of_blocks_or_without_a_cache_nothing_changes() -> None:
     trace, kind = alike(3), kind_of("chunked", "layers", 300)
-    plain = served_by(Cluster(spec_of(kind, "jsq"), replace(trace, prefix=None), TIMINGS))
-    assert served_by(Cluster(spec_of(kind, "jsq"), trace, TIMINGS)) == plain
+    plain = served_by(InferenceCluster(spec_of(kind, "jsq"), replace(trace, prefix=None), TIMINGS))
+    assert served_by(InferenceCluster(spec_of(kind, "jsq"), trace, TIMINGS)) == plain
     caching = spec_of(replace(kind, prefix_cache=True), "jsq")
-    assert served_by(Cluster(caching, replace(trace, prefix=None), TIMINGS)) == plain
+    assert served_by(InferenceCluster(caching, replace(trace, prefix=None), TIMINGS)) == plain
 
 
 def test_whoever_is_put_back_finds_what_is_left_of_its_own_prompt() -> None:
@@ -87,7 +87,7 @@ def test_whoever_is_put_back_finds_what_is_left_of_its_own_prompt() -> None:
     own = replace(trace, prefix=own_blocks(trace.prompt, kind.block))
     assert own.prefix is not None and own.prefix.ideal_reuse() == 0
     caching = replace(kind, prefix_cache=True)
-    clusters = [Cluster(spec_of(each, "jsq", (1, 0)), own, TIMINGS) for each in (kind, caching)]
+    clusters = [InferenceCluster(spec_of(each, "jsq", (1, 0)), own, TIMINGS) for each in (kind, caching)]
     for cluster in clusters:
         cluster.advance()
     plain, cached = (cluster.rows() for cluster in clusters)
@@ -105,7 +105,7 @@ def test_a_scenario_with_a_cache_numbers_the_blocks_of_prompts_that_are_stranger
 def conversations(seed: int) -> RequestTrace:
     """Of a few turns, behind one of four instructions."""
     short = Lengths(3.5, 0.6, 2.5, 0.5, most_prompt=120, most_output=30)
-    sessions = Sessions(turns=6.0, pause_seconds=2.0, instruction_tokens=64, most_prompt=600, block=8)
+    sessions = Conversations(turns=6.0, pause_seconds=2.0, instruction_tokens=64, most_prompt=600, block=8)
     return generate_sessions("talks", Load(rate=25.0, seconds=20.0, lengths=short), sessions, seed)
 
 
@@ -120,7 +120,7 @@ def test_turns_of_a_conversation_begin_with_what_was_said() -> None:
 def test_prompts_that_go_where_they_are_known_find_more() -> None:
     kind = replace(kind_of("chunked", "layers", 4_000, batch=16, tokens=400), prefix_cache=True)
     aware, blind = (
-        Cluster(spec_of(kind, scheduler, (2, 2)), conversations(1), TIMINGS)
+        InferenceCluster(spec_of(kind, scheduler, (2, 2)), conversations(1), TIMINGS)
         for scheduler in ("cache_aware", "jsq")
     )
     for cluster in (aware, blind):
@@ -135,11 +135,11 @@ def test_what_cannot_be_is_refused() -> None:
     odd = replace(trace, prefix=blocks_of([[] for _ in range(len(trace))], 9))
     kind = replace(kind_of("chunked", "layers", 300), prefix_cache=True)
     with pytest.raises(UsageError, match="9 tokens"):
-        Cluster(spec_of(kind, "jsq"), odd, TIMINGS)
+        InferenceCluster(spec_of(kind, "jsq"), odd, TIMINGS)
     with pytest.raises(ValueError, match="more blocks"):
         replace(trace, prompt=np.ones(len(trace), dtype=np.int32))
     with pytest.raises(UsageError, match="instructions leave room"):
-        Sessions(instruction_tokens=50_000)
+        Conversations(instruction_tokens=50_000)
 
 
 def test_mooncakes_blocks_are_read_and_could_be_reused_as_published(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_a_router_that_knows_the_caches_finds_thrice_as_much_of_mooncakes_conver
     known: dict[Scheduler, tuple[float, float]] = {}
     for scheduler in ("token_jsq", "cache_aware"):
         spec = ClusterSpec((kind,), (Group("cached", "mixed", 12),), scheduler)
-        cluster = Cluster(spec, trace, {"roofline": roofline(model, machine, 4)})
+        cluster = InferenceCluster(spec, trace, {"roofline": roofline(model, machine, 4)})
         cluster.advance()
         waited = cluster.rows()[:, c.L_FIRST] - cluster.rows()[:, c.L_ARRIVAL]
         known[scheduler] = found(cluster) / int(trace.prompt.sum()), float(waited.mean())

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from proreus.worlds.inference.model.requests import trace_of
 from proreus.worlds.inference.simulation import columns as c
-from proreus.worlds.inference.simulation.cluster import Cluster
+from proreus.worlds.inference.simulation.cluster import InferenceCluster
 from tests.worlds.inference.clusters import TABLE, TIMINGS, kind_of, layers, requests, spec_of
 from tests.worlds.inference.reference import Served, Splitwise, serve_chunked
 
 
-def served_by(cluster: Cluster) -> Served:
+def served_by(cluster: InferenceCluster) -> Served:
     """What the kernels did."""
     cluster.advance()
     rows = cluster.rows()
@@ -42,7 +42,7 @@ def assert_same(found: Served, expected: Served) -> None:
 )
 def test_whole_prompts_with_preemption(seed: int, room: int, batch: int, tokens: int) -> None:
     kind, trace = kind_of("splitwise", "table", room, batch, tokens), requests(seed, 40)
-    found = served_by(Cluster(spec_of(kind, "jsq", (1, 0)), trace, TIMINGS))
+    found = served_by(InferenceCluster(spec_of(kind, "jsq", (1, 0)), trace, TIMINGS))
     assert_same(found, Splitwise(kind, TABLE).serve(trace))
 
 
@@ -57,7 +57,7 @@ def test_whole_prompts_with_preemption(seed: int, room: int, batch: int, tokens:
 def test_chunked_prompts_over_pages(seed: int, room: int, batch: int, tokens: int, whole: bool) -> None:
     kind, trace = kind_of("chunked", "layers", room, batch, tokens), requests(seed, 40)
     kind = replace(kind, reserves_prompt=whole)
-    found = served_by(Cluster(spec_of(kind, "jsq", (1, 0)), trace, TIMINGS))
+    found = served_by(InferenceCluster(spec_of(kind, "jsq", (1, 0)), trace, TIMINGS))
     assert_same(found, serve_chunked(trace, kind, layers()))
 
 
@@ -74,7 +74,7 @@ def test_batches_that_are_composed_ahead_by_instances_in_step(
 ) -> None:
     kind, trace = kind_of("chunked", "layers", room, batch, tokens), requests(seed, 40)
     kind = replace(kind, in_step=in_step, plans_ahead=seed % 2 == 0, reserves_prompt=seed % 3 == 0)
-    found = served_by(Cluster(spec_of(kind, "jsq", (in_step, 0)), trace, TIMINGS))
+    found = served_by(InferenceCluster(spec_of(kind, "jsq", (in_step, 0)), trace, TIMINGS))
     assert_same(found, serve_chunked(trace, kind, layers()))
 
 
@@ -88,7 +88,7 @@ def test_the_cases_are_hard_ones(engine: str) -> None:
             if engine == "splitwise"
             else kind_of("chunked", "layers", 250)
         )
-        cluster = Cluster(spec_of(kind, "jsq", (1, 0)), requests(seed, 40), TIMINGS)
+        cluster = InferenceCluster(spec_of(kind, "jsq", (1, 0)), requests(seed, 40), TIMINGS)
         cluster.advance()
         preempted += cluster.rows()[:, c.L_PREEMPTIONS].sum()
     assert preempted > 20
@@ -98,7 +98,7 @@ def test_a_prompt_that_fits_only_in_part_waits_where_prompts_are_let_in_whole() 
     """Its beginning would take the pages that the first one decodes into."""
     trace = trace_of("two", np.array([0.0, 0.1]), np.array([40, 100]), np.array([50, 5]))
     early, whole = (
-        Cluster(spec_of(replace(kind, reserves_prompt=reserves), "jsq", (1, 0)), trace, TIMINGS)
+        InferenceCluster(spec_of(replace(kind, reserves_prompt=reserves), "jsq", (1, 0)), trace, TIMINGS)
         for kind in (kind_of("chunked", "layers", 120, batch=8, tokens=20),)
         for reserves in (False, True)
     )

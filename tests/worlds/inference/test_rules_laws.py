@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from proreus.worlds.inference.datasets.generator import Load
 from proreus.worlds.inference.model.cluster import Role
-from proreus.worlds.inference.model.decision import Scale, Steps
+from proreus.worlds.inference.model.decision import Scale, ScaleSteps
 from proreus.worlds.inference.model.start_up import Limits
 from proreus.worlds.inference.policies.catalogue import POLICIES
 from proreus.worlds.inference.scenarios import InferenceScenario
-from proreus.worlds.inference.simulation.machines import Machines
+from proreus.worlds.inference.simulation.machines import InitialInstances
 from proreus.worlds.inference.state.observation import Ability, InferenceObservation, PoolSeen, Traffic
 
 SHAPES: tuple[tuple[Role, ...], ...] = (("prompt", "token"), ("mixed",))
@@ -60,7 +60,7 @@ def observations(draw: st.DrawFn, roles: tuple[Role, ...], now: float) -> Infere
         limits,
         120.0,
         (ABILITY,) * len(roles),
-        Steps(roles),
+        ScaleSteps(roles),
         lambda begin, until: newest,
     )
 
@@ -128,7 +128,7 @@ def constant(roles: tuple[Role, ...], load: float, decisions: int, name: str) ->
             Limits(least=1, most_in_total=60),
             120.0,
             (ABILITY,) * len(roles),
-            Steps(roles),
+            ScaleSteps(roles),
             lambda begin, until: row,
         )
         change = rule.decide(seen)
@@ -151,7 +151,7 @@ def test_a_constant_load_gives_constant_pools(name: str, roles: tuple[Role, ...]
 def scenario(roles: tuple[Role, ...]) -> InferenceScenario:
     """A few minutes of an uneasy load."""
     base = InferenceScenario("short", Load(rate=15.0, seconds=240.0, unrest=0.4))
-    machines = Machines() if len(roles) == 2 else Machines(scheduler="jsq", mixed=2)
+    machines = InitialInstances() if len(roles) == 2 else InitialInstances(scheduler="jsq", mixed=2)
     return replace(base, machines=machines)
 
 

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proreus.worlds.inference.model.cluster import ROLES
-from proreus.worlds.inference.model.decision import NOTHING, Scale, Steps
+from proreus.worlds.inference.model.decision import NOTHING, Scale, ScaleSteps
 from proreus.worlds.inference.model.start_up import Limits, StartUp, starting_within
 from proreus.worlds.inference.simulation import columns as c
-from proreus.worlds.inference.simulation.cluster import Cluster
+from proreus.worlds.inference.simulation.cluster import InferenceCluster
 from proreus.worlds.inference.simulation.scaling_manager import ScalingManager
 from tests.worlds.inference.clusters import TIMINGS, kind_of, requests, spec_of
 from tests.worlds.inference.laws import check
@@ -19,9 +19,9 @@ from tests.worlds.inference.laws import check
 
 def managed(
     limits: Limits, start: float = 10.0, room: int = 400
-) -> tuple[Cluster, ScalingManager, list[str]]:
+) -> tuple[InferenceCluster, ScalingManager, list[str]]:
     """Two prompt and two token instances."""
-    cluster = Cluster(
+    cluster = InferenceCluster(
         spec_of(kind_of("splitwise", "table", room), "mixed_pool"), requests(1, 200), TIMINGS, 0, 12
     )
     lines: list[str] = []
@@ -94,7 +94,7 @@ def test_a_start_takes_what_its_weights_take() -> None:
     start = StartUp(30.0, storage_gigabytes=2e-7, bus_gigabytes=1e-6, warm_up_seconds=5.0)
     assert start.loading_seconds(kind) == pytest.approx(1_000 / 200)
     assert start.seconds(kind) == pytest.approx(40.0)
-    cluster = Cluster(spec_of(kind, "mixed_pool"), requests(1), TIMINGS, 0, 6)
+    cluster = InferenceCluster(spec_of(kind, "mixed_pool"), requests(1), TIMINGS, 0, 6)
     row = cluster.order("one", "token", start)
     assert row is not None
     for moment, status in ((29.0, c.PROVISIONING), (31.0, c.LOADING), (36.0, c.WARMING), (41.0, c.ACTIVE)):
@@ -119,12 +119,12 @@ def test_limits_hold_whatever_is_asked_for(seed: int) -> None:
 
 
 def test_flat_actions_are_changes() -> None:
-    steps = Steps()
+    steps = ScaleSteps()
     assert len(steps) == 11 * 11 * 7
     for number in range(0, len(steps), 13):
         assert steps.number(steps.action(number)) == number
     assert steps.action(steps.number(NOTHING)) == NOTHING
-    assert len(Steps(("mixed",))) == 11
+    assert len(ScaleSteps(("mixed",))) == 11
     with pytest.raises(ValueError, match="beyond"):
         steps.number(Scale(prompt=6))
     with pytest.raises(ValueError, match="beyond"):

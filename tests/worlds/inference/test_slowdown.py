@@ -11,7 +11,7 @@ from proreus.worlds.inference.model.cluster import ClusterSpec, Engine, Group, I
 from proreus.worlds.inference.model.hardware import gpu
 from proreus.worlds.inference.model.requests import trace_of
 from proreus.worlds.inference.simulation import columns as c
-from proreus.worlds.inference.simulation.cluster import Cluster
+from proreus.worlds.inference.simulation.cluster import InferenceCluster
 from proreus.worlds.inference.simulation.slowdown import slowdowns
 from tests.worlds.inference.clusters import MODEL, TIMINGS, kind_of, requests, spec_of
 
@@ -23,7 +23,7 @@ def test_who_is_alone_is_not_slow(engine: Engine) -> None:
     if engine == "splitwise":
         prompt = np.minimum(prompt, 200).astype(np.int32)
     trace = trace_of("far apart", np.array([0.0, 1_000.0, 2_000.0, 3_000.0]), prompt, output)
-    cluster = Cluster(spec_of(kind, "jsq", (1, 0)), trace, TIMINGS)
+    cluster = InferenceCluster(spec_of(kind, "jsq", (1, 0)), trace, TIMINGS)
     cluster.advance()
     found = slowdowns(cluster, TIMINGS, cluster.rows())
     assert found["ttft"] == pytest.approx(np.ones(4)) and found["e2e"] == pytest.approx(np.ones(4))
@@ -31,7 +31,7 @@ def test_who_is_alone_is_not_slow(engine: Engine) -> None:
 
 
 def test_who_waits_or_shares_is_slow() -> None:
-    cluster = Cluster(
+    cluster = InferenceCluster(
         spec_of(kind_of("chunked", "layers", 2_000), "jsq", (1, 0)), requests(3, 80, rate=200.0), TIMINGS
     )
     cluster.advance()
@@ -51,7 +51,7 @@ def test_every_model_is_held_against_its_own_instances() -> None:
     timings = {**TIMINGS, "slow": slow}
     spec = ClusterSpec(kinds, (Group("one", "mixed", 1), Group("two", "mixed", 1)), "jsq")
     apart = trace_of("two", np.array([0.0, 500.0]), np.array([20, 20], np.int32), np.array([5, 5], np.int32))
-    cluster = Cluster(spec, replace(apart, model=np.array([0, 1], np.int32)), timings)
+    cluster = InferenceCluster(spec, replace(apart, model=np.array([0, 1], np.int32)), timings)
     cluster.advance()
     rows = cluster.rows()
     assert rows[1, c.L_ENDED] - rows[1, c.L_ARRIVAL] > 10 * (rows[0, c.L_ENDED] - rows[0, c.L_ARRIVAL])
@@ -65,7 +65,7 @@ def test_a_table_is_asked_as_its_authors_did() -> None:
     timings = {"tiny/h100-80gb/8": TIMINGS["table"], "tiny/a100-80gb/8": a100}
     kind = InstanceKind("h", MODEL, gpu("h100-80gb"), "tiny/h100-80gb/8")
     trace = trace_of("one", np.array([0.0]), np.array([250], np.int32), np.array([11], np.int32))
-    cluster = Cluster(ClusterSpec((kind,), (Group("h", "mixed", 1),), "jsq"), trace, timings)
+    cluster = InferenceCluster(ClusterSpec((kind,), (Group("h", "mixed", 1),), "jsq"), trace, timings)
     cluster.advance()
     (row,) = cluster.rows()
     first, last = row[c.L_FIRST], row[c.L_ENDED]

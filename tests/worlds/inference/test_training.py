@@ -13,12 +13,12 @@ from proreus.worlds.inference.policies.knobs import BIAS, KNOBS, USE, first_knob
 from proreus.worlds.inference.training.goal import InferenceESConfig, InferenceGoal
 from proreus.worlds.inference.training.lanes import lanes_of
 from proreus.worlds.inference.training.weight_vector import SIZE, tensors_of
-from proreus.worlds.inference.training.windows import Spent, knobs_spend, windows_of
+from proreus.worlds.inference.training.windows import WindowCost, knobs_spend, windows_of
 from tests.worlds.inference.sights import brief
 
 
 def test_missed_promises_cost_as_many_gpu_hours_again() -> None:
-    spent = Spent(gpu_hours=10.0, kept=940.0, arrived=1000.0) + Spent()
+    spent = WindowCost(gpu_hours=10.0, kept=940.0, arrived=1000.0) + WindowCost()
     assert spent.weighed(0.99, 0.05) == pytest.approx(20.0)
     assert spent.weighed(0.9, 0.05) == 10.0
 

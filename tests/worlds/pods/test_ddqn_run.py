@@ -22,7 +22,7 @@ import torch
 from safetensors.numpy import load, save
 
 from proreus.learning.ddqn import DDQNConfig
-from proreus.learning.gradient_run import STATE, GradientRun, Report
+from proreus.learning.gradient_run import STATE, GradientRun, UpdateReport
 from proreus.learning.learner_state import first_network, weights_of
 from proreus.learning.run import Task, descend
 from proreus.learning.run_folder import read_journal
@@ -61,9 +61,9 @@ def train(
     stop_after: int = 10**9,
     config: DDQNConfig = CONFIG,
     lessons: DDQNLessons = LESSONS,
-) -> list[Report]:
+) -> list[UpdateReport]:
     """The reports of a run, stopped after so many."""
-    reports: list[Report] = []
+    reports: list[UpdateReport] = []
     task = Task((SCENARIO,), (config, lessons), Workers(1), folder, resume)
     run = GradientRun(folder, DDQN.identity(task.scenarios, task.configs), resume=resume)
 

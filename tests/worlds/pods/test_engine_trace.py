@@ -17,7 +17,7 @@ from proreus.model.errors import InputError, UsageError
 from proreus.model.node import Node
 from proreus.model.pod import PodSpec
 from proreus.model.resources import GIB, Resources
-from proreus.worlds.pods.datasets.engine_trace import Replay, drawn_anew, moment_of, replayed
+from proreus.worlds.pods.datasets.engine_trace import TraceReplay, drawn_anew, moment_of, replayed
 from proreus.worlds.pods.flags import PodsFlags
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.catalogue import make_policy
@@ -43,7 +43,7 @@ def trace(*pods: PodTrace, nodes: tuple[NodeTrace, ...] = (NodeTrace("n", AT, NO
     return ClusterTrace(tuple(sorted(pods, key=lambda pod: pod.created)), nodes, AT + 100)
 
 
-def replay(*pods: PodTrace, since: float = 0.0, until: float = math.inf, **parts: Any) -> Replay:
+def replay(*pods: PodTrace, since: float = 0.0, until: float = math.inf, **parts: Any) -> TraceReplay:
     return replayed("x", trace(*pods, **parts), AT + since if since else 0.0, AT + until)
 
 

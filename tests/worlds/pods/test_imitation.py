@@ -28,7 +28,13 @@ from proreus.worlds.pods.scenarios import Generated, PodScenario
 from proreus.worlds.pods.simulation.world import PodsOptions, PodsWorld
 from proreus.worlds.pods.state.compile import Compiled
 from proreus.worlds.pods.state.devices import LEVEL, LEVELS
-from proreus.worlds.pods.training.demonstrations import SHARES_GPU, Recorder, Shown, Taking, show
+from proreus.worlds.pods.training.demonstrations import (
+    SHARES_GPU,
+    DemonstrationRecorder,
+    Demonstrations,
+    Taking,
+    show,
+)
 from proreus.worlds.pods.training.imitation import (
     IMITATE,
     ImitationConfig,
@@ -57,14 +63,14 @@ def rule() -> LinearScorer:
 
 def shown_by(
     teacher: str, work: Compiled, player: LinearScorer | None = None, taking: Taking = WHOLE
-) -> Shown:
+) -> Demonstrations:
     """What a teacher shows in one run."""
     world = PodsWorld(work, SCENARIO.options)
-    recorder = Recorder(world, rule(), taking, np.random.default_rng(0))
+    recorder = DemonstrationRecorder(world, rule(), taking, np.random.default_rng(0))
     return show(world, recorder, make_policy(teacher), None if player is None else policy_of(player))
 
 
-def likes(shown: Shown, scorer: LinearScorer) -> float:
+def likes(shown: Demonstrations, scorer: LinearScorer) -> float:
     """Share of the choices in which the pupil scores highest what the teacher chose."""
     scores = np.einsum("dkf,df->dk", shown.rows.astype(np.float64), scorer.weights[shown.kind])
     if scorer.gaps.size:
@@ -97,7 +103,9 @@ def test_a_teacher_that_chooses_as_the_pupil_is_agreed_with(work: Compiled) -> N
     """What is recorded is what the scorer would see: recording and playing use one encoding."""
     pupil = rule()
     world = PodsWorld(work, SCENARIO.options)
-    shown = show(world, Recorder(world, pupil, WHOLE, np.random.default_rng(0)), policy_of(pupil), None)
+    shown = show(
+        world, DemonstrationRecorder(world, pupil, WHOLE, np.random.default_rng(0)), policy_of(pupil), None
+    )
     assert len(shown) > 20 and likes(shown, pupil) == 1.0
 
 
@@ -133,7 +141,7 @@ def test_a_pupil_that_is_always_right_stays_as_it_is(work: Compiled) -> None:
         assert ours @ theirs > 0.99 * np.linalg.norm(ours) * np.linalg.norm(theirs)
 
 
-def by_gaps(worth: np.ndarray, count: int = 400) -> Shown:
+def by_gaps(worth: np.ndarray, count: int = 400) -> Demonstrations:
     """A teacher to whom nothing counts but what is left on a device, which no weight of it says."""
     random = np.random.default_rng(0)
     rows = np.zeros((count, 4, 28), dtype=np.float32)
@@ -142,7 +150,7 @@ def by_gaps(worth: np.ndarray, count: int = 400) -> Shown:
     after = np.take_along_axis(after, np.argsort(lost, axis=1, kind="stable"), axis=1)
     rows[:, :, DEVICE_LEFT] = after / 1000
     same = np.full(count, 300), np.full(count, SHARES_GPU)
-    return Shown(rows, np.full(count, 4), same[1], same[0])
+    return Demonstrations(rows, np.full(count, 4), same[1], same[0])
 
 
 def test_a_pupil_learns_what_gaps_are_worth() -> None:
@@ -163,7 +171,7 @@ def test_gaps_change_who_is_chosen_and_the_kernel_counts_as_the_fit_does(work: C
     plain, other = (simulate(work, policy_of(one), SCENARIO.options).measures for one in (rule(), knowing))
     assert plain["gpu_allocation_peak"] != other["gpu_allocation_peak"]
     world = PodsWorld(work, SCENARIO.options)
-    recorder = Recorder(world, knowing, WHOLE, np.random.default_rng(0))
+    recorder = DemonstrationRecorder(world, knowing, WHOLE, np.random.default_rng(0))
     shown = show(world, recorder, policy_of(knowing), None)
     assert (shown.kind == SHARES_GPU).sum() > 10 and likes(shown, knowing) == 1.0
 

@@ -11,7 +11,7 @@ from proreus.model.pod import Pod
 from proreus.model.workload import Workload
 from proreus.worlds.pods.policies.catalogue import PolicyOptions, make_policy
 from proreus.worlds.pods.policies.rules.choose import feasible_target, find_feasible, kube_node
-from proreus.worlds.pods.policies.rules.columns import PLUGINS, Rule
+from proreus.worlds.pods.policies.rules.columns import PLUGINS, PodRule
 from proreus.worlds.pods.policies.rules.kube_scores import score_nodes
 from proreus.worlds.pods.policies.rules.policy import RulePolicy
 from proreus.worlds.pods.policies.rules.preempt import best_candidate
@@ -69,7 +69,7 @@ def put(observation: PodObservation, index: int, where: int, now: float) -> None
 
 def kube_rule(
     observation: PodObservation, version: str = "1.36", strategy: str = "LeastAllocated", percentage: int = 0
-) -> Rule:
+) -> PodRule:
     """The kube rule bound to a cluster."""
     options = PolicyOptions(kube_version=version, kube_strategy=strategy, kube_percentage=percentage)  # type: ignore[arg-type]
     policy = make_policy("kube", options)

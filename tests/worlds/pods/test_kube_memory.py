@@ -20,7 +20,7 @@ from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.catalogue import KubeVersion, PolicyOptions, Strategy, make_policy
 from proreus.worlds.pods.policies.rules import policy as binding
 from proreus.worlds.pods.policies.rules.choose import choose, find_feasible, kube_node
-from proreus.worlds.pods.policies.rules.columns import Rule
+from proreus.worlds.pods.policies.rules.columns import PodRule
 from proreus.worlds.pods.policies.rules.memory import (
     catch_up,
     forget_class,
@@ -107,7 +107,7 @@ class Beside:
         self.same_memory()
         return both[0]
 
-    def search(self, rule: Rule, c: int) -> tuple[object, ...]:
+    def search(self, rule: PodRule, c: int) -> tuple[object, ...]:
         """Feasible nodes in order, next start, node, totals, node to evict from; the rule is as it was."""
         cursor, rng = rule.cursor.copy(), rule.rng.copy()
         found = find_feasible(self.cluster, self.state, self.scratch, rule, c)
@@ -199,7 +199,7 @@ def test_sums_per_domain_are_those_that_are_counted_anew(workload: Workload, see
         assert known == (scratch.spread_count.tolist(), scratch.spread_min.tolist())
 
 
-def full_cluster(priority: int) -> tuple[PodsWorld, Rule, int]:
+def full_cluster(priority: int) -> tuple[PodsWorld, PodRule, int]:
     """Three nodes full of pods of that priority; the rule; a class of priority 10 that fits on none."""
     nodes = tuple(Node(f"n{i}", Resources(cpu=1000, memory=GIB, pods=10)) for i in range(3))
     small, large = PodSpec(Resources(cpu=900), priority=priority), PodSpec(Resources(cpu=950), priority=10)

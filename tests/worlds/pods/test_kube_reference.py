@@ -14,7 +14,7 @@ from proreus.model.resources import GIB, MIB, Resources
 from proreus.model.workload import Workload
 from proreus.worlds.pods.policies.catalogue import KubeVersion, PolicyOptions, make_policy
 from proreus.worlds.pods.policies.rules.choose import heap_root, kube_node
-from proreus.worlds.pods.policies.rules.columns import PLUGINS, Rule
+from proreus.worlds.pods.policies.rules.columns import PLUGINS, PodRule
 from proreus.worlds.pods.policies.rules.kube_scores import score_nodes
 from proreus.worlds.pods.policies.rules.policy import RulePolicy
 from proreus.worlds.pods.state.compile import compile_workload, empty_state, new_scratch
@@ -30,14 +30,14 @@ VERSIONS: tuple[KubeVersion, ...] = ("1.34", "1.35", "1.36")
 NOWHERE = -1
 
 
-def bound_rule(version: KubeVersion, observation: PodObservation, seed: int) -> Rule:
+def bound_rule(version: KubeVersion, observation: PodObservation, seed: int) -> PodRule:
     """The kube rule of a version over the observed cluster."""
     policy = make_policy("kube", PolicyOptions(kube_version=version), seed)
     assert isinstance(policy, RulePolicy)
     return policy.rule_for(observation.compiled, observation.state)
 
 
-def agree_on(observation: PodObservation, rule: Rule, reference: ReferenceKube) -> None:
+def agree_on(observation: PodObservation, rule: PodRule, reference: ReferenceKube) -> None:
     """Filters, scores and victims of the pod at hand are the same on every node."""
     pod = observation.subject
     workload = observation.compiled.workload

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from proreus.learning.gradient_run import STATE, GradientRun, Report
+from proreus.learning.gradient_run import STATE, GradientRun, UpdateReport
 from proreus.learning.run import Task, descend
 from proreus.learning.run_folder import read_journal
 from proreus.model.errors import InputError, UsageError
@@ -35,9 +35,9 @@ LESSONS = PPOLessons(lanes=8, horizon=40, train_seeds=2, validation_seeds=1, eva
 
 def train(
     folder: Path, *, resume: bool = False, stop_after: int = 10**9, workers: Workers = TWO
-) -> list[Report]:
+) -> list[UpdateReport]:
     """The reports of a run, stopped after so many updates."""
-    reports: list[Report] = []
+    reports: list[UpdateReport] = []
 
     def stopped() -> bool:
         return len(reports) + 1 >= stop_after

@@ -16,7 +16,7 @@ from proreus.worlds.pods.scenarios import (
     FromFiles,
     Generated,
     PodScenario,
-    Source,
+    WorkloadSource,
     parse_scenario,
     scenario_from_json,
 )
@@ -124,7 +124,7 @@ def test_files_that_are_missing_or_too_many() -> None:
     "source",
     [Generated("gpu"), FromCatalogue("alibaba2025", Path("d")), FromFiles("manifests", Path("m.yaml"))],
 )
-def test_scenarios_travel(source: Source) -> None:
+def test_scenarios_travel(source: WorkloadSource) -> None:
     scenario = PodScenario(source)
     assert pickle.loads(pickle.dumps(scenario)) == scenario
 
@@ -140,7 +140,7 @@ def test_scenarios_travel(source: Source) -> None:
     ],
 )
 @pytest.mark.parametrize("options", [PodsOptions(), PodsOptions(drop_failures=True, attempt_limit=3)])
-def test_scenarios_come_back_from_json(source: Source, options: PodsOptions) -> None:
+def test_scenarios_come_back_from_json(source: WorkloadSource, options: PodsOptions) -> None:
     scenario = PodScenario(source, options)
     entry = json.loads(json.dumps(scenario.to_json()))
     assert scenario_from_json(entry) == scenario

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from proreus.kernels.arrays import F64, Bool
-from proreus.worlds.pods.policies.vector.refusals import Refusals
+from proreus.worlds.pods.policies.vector.refusals import RefusalMemory
 
 N = 4
 SMALL, LARGE = (0.005, 1.0), (0.02, 4.0)
@@ -30,7 +30,7 @@ class Asked:
     """A client of a service with refusals."""
 
     def __init__(self) -> None:
-        self.refusals = Refusals(N)
+        self.refusals = RefusalMemory(N)
 
     def __call__(self, now: F64, answer: int) -> list[int]:
         """Ask, be answered so; which nodes were out of the question."""
@@ -134,7 +134,7 @@ def test_the_order_of_the_nodes_does_not_matter() -> None:
 
 
 def test_each_client_has_a_cluster_of_its_own() -> None:
-    refusals = Refusals(N)
+    refusals = RefusalMemory(N)
     for client in ("a", "b"):
         refusals.answered(client, state(0, 0, 0, 0), 1)
     assert refusing(refusals.welcome("a", state(0, 0, 0.1, 0))) == [1]
@@ -144,7 +144,7 @@ def test_each_client_has_a_cluster_of_its_own() -> None:
 
 def test_clients_that_are_silent_for_long_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("proreus.worlds.pods.policies.vector.refusals._MOST_BYTES", 3 * (48 * N + 1024))
-    refusals = Refusals(N)
+    refusals = RefusalMemory(N)
     for client in "abcd":
         refusals.answered(client, state(0, 0, 0, 0), 1)
     assert refusals.welcome("a", state(0, 0, 0.1, 0)) is None

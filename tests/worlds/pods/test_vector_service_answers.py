@@ -14,9 +14,9 @@ from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.catalogue import make_policy
 from proreus.worlds.pods.policies.vector.model import SHIPPED, load_vector_model
 from proreus.worlds.pods.policies.vector.plugin import EveryPair, VolcanoPlugin
-from proreus.worlds.pods.policies.vector.refusals import Refusals
-from proreus.worlds.pods.policies.vector.served_model import InMemory
-from proreus.worlds.pods.policies.vector.service_answers import Answer, Answering
+from proreus.worlds.pods.policies.vector.refusals import RefusalMemory
+from proreus.worlds.pods.policies.vector.served_model import InMemoryService
+from proreus.worlds.pods.policies.vector.service_answers import VectorAnswer, VectorService
 from proreus.worlds.pods.state.compile import compile_workload
 from tests.real_data import real_data
 
@@ -34,10 +34,10 @@ class InTurn:
     key: object = "version 1"
     decided: int = 0
 
-    def decide(self, mask: Bool | None) -> Answer:
+    def decide(self, mask: Bool | None) -> VectorAnswer:
         self.decided += 1
         left = [node for node in self.order if mask is None or mask[node]]
-        return Answer(left[self.decided % len(left)], -1.0, by_model=True, own=True, mask=mask)
+        return VectorAnswer(left[self.decided % len(left)], -1.0, by_model=True, own=True, mask=mask)
 
     def bids(self, mask: Bool | None) -> F64:
         return np.full(2 * N + 2, 1.0 / (2 * N + 2))
@@ -47,7 +47,7 @@ class InTurn:
 class Asking:
     """The simulator with a cluster in which some nodes refuse, asking one service."""
 
-    answering: Answering
+    answering: VectorService
     model: InTurn
     refusing: frozenset[int]
     client: str = "simulator"
@@ -66,11 +66,11 @@ class Asking:
         return where, answers
 
 
-def simulator(answering: Answering | None = None, client: str = "simulator") -> Asking:
+def simulator(answering: VectorService | None = None, client: str = "simulator") -> Asking:
     random = np.random.default_rng(0)
     refusing = frozenset(random.permutation(N)[: N // 2].tolist()) - {REST}
     model = InTurn(random.permutation(N).tolist())
-    return Asking(answering or Answering(N), model, refusing, client)
+    return Asking(answering or VectorService(N), model, refusing, client)
 
 
 def test_the_model_decides_once_for_a_state_and_the_first_task_has_one_answer() -> None:
@@ -103,7 +103,7 @@ def test_hardly_a_task_goes_where_nobody_was_named() -> None:
 def test_who_asks_once_per_task_is_answered_as_ever() -> None:
     """By refusals alone, for tasks that are refused without end."""
     random = np.random.default_rng(1)
-    asking, refusals = simulator(), Refusals(N)
+    asking, refusals = simulator(), RefusalMemory(N)
     plain = InTurn(asking.model.order)
     for _ in range(200):
         state = np.concatenate((np.repeat(asking.use, 2), TASK))
@@ -138,7 +138,7 @@ def test_two_runs_in_a_row_are_the_same() -> None:
 
 
 def test_two_clients_are_apart() -> None:
-    answering = Answering(N)
+    answering = VectorService(N)
     one, two = simulator(answering, "one"), simulator(answering, "two")
     alone = simulator()
     expected = [alone.task() for _ in range(25)]
@@ -159,7 +159,7 @@ def test_clients_that_are_silent_for_long_are_forgotten(monkeypatch: pytest.Monk
     monkeypatch.setattr(
         "proreus.worlds.pods.policies.vector.service_answers._MOST_BYTES", 3 * (64 * N + 32_768)
     )
-    answering = Answering(N)
+    answering = VectorService(N)
     state = np.concatenate((np.zeros(2 * N), TASK))
     model = InTurn([1])
     for client in "abcda":
@@ -175,5 +175,7 @@ def test_in_another_order_asked_for_every_pair_the_default_model_is_near_binpack
     case = compile_workload(load("k8ssim-variant/reordered", real_data("k8ssim"), seed=0))
     binpack = simulate(case, make_policy("binpack")).measures["jct_mean"]
     model = load_vector_model(SHIPPED["vector-k8ssim"])
-    plugin = VolcanoPlugin("pairs", InMemory(model, len(case.workload.nodes)), every_pair=EveryPair(16))
+    plugin = VolcanoPlugin(
+        "pairs", InMemoryService(model, len(case.workload.nodes)), every_pair=EveryPair(16)
+    )
     assert simulate(case, plugin).measures["jct_mean"] < 1.02 * binpack

@@ -15,7 +15,7 @@ from proreus.model.pod import Pod, PodSpec
 from proreus.model.resources import GIB, Resources
 from proreus.policies import isolated_policy
 from proreus.policies.deadline import TooSlow
-from proreus.policies.isolated_policy import Resting, Strangers
+from proreus.policies.isolated_policy import PolicyResting, Strangers
 from proreus.worlds.pods.policies.wire_format import pod_strangers
 from proreus.worlds.pods.state.observation import PodObservation
 from proreus.worlds.pods.state.open.cluster import OpenCluster
@@ -123,7 +123,7 @@ def test_who_is_late_is_replaced_at_once(strangers: Strangers, mine: str, name: 
     with pytest.raises(TooSlow, match="tried again in 10 s"):
         policy.within(observation, 0.2)
     begin = time.perf_counter()
-    with pytest.raises(Resting):
+    with pytest.raises(PolicyResting):
         policy.within(observation, 0.2)
     assert time.perf_counter() - begin < 0.1
     assert policy.host.replaced == 1
@@ -157,7 +157,7 @@ def test_who_exits_is_tried_again_made_anew(
         try:
             assert policy.within(observation, WAIT).decision == Place(0), "it remembers nothing"
             return
-        except Resting:
+        except PolicyResting:
             assert time.monotonic() < until
             time.sleep(0.05)
 

@@ -13,7 +13,7 @@ from proreus.model.errors import UsageError
 from proreus.worlds.rebalance.bench import BEST_KNOWN, BUDGETS
 from proreus.worlds.rebalance.snapshots.datasets.generator import generate_snapshot
 from proreus.worlds.rebalance.snapshots.model import Snapshot
-from proreus.worlds.rebalance.snapshots.policies.anytime import Found, SnapshotTuning, find_plan
+from proreus.worlds.rebalance.snapshots.policies.anytime import ProvenPlan, SnapshotTuning, find_plan
 from proreus.worlds.rebalance.snapshots.policies.exact import solve
 from proreus.worlds.rebalance.snapshots.policies.search_state import whole_pieces
 from proreus.worlds.rebalance.snapshots.scenarios import BYTEDANCE, parse_snapshot_scenario
@@ -26,7 +26,7 @@ QUICK = [case for case in BEST_KNOWN if case[0] in ("snapshot-small@50", "snapsh
 SLOW = [case for case in BEST_KNOWN if case not in QUICK]
 
 
-def carried_out(machines: Machines, found: Found) -> int:
+def carried_out(machines: Machines, found: ProvenPlan) -> int:
     """Pieces after the plan; every migration must be legal in its turn."""
     own = copied(machines)
     for v, p, numa in found.plan:

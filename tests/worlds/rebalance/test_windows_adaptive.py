@@ -18,7 +18,7 @@ from proreus.worlds.rebalance.windows.encoding.moves import FEATURES, VERSION, e
 from proreus.worlds.rebalance.windows.play import play_part
 from proreus.worlds.rebalance.windows.policies.adaptive import (
     USUAL_PRICE,
-    Experts,
+    MoveExperts,
     Weighed,
     price_of,
     read_experts,
@@ -107,7 +107,7 @@ def test_the_nearest_expert_decides_and_a_demand_unlike_all_is_left_to_balance()
 
 
 def test_a_wish_lies_between_the_prices_around_it() -> None:
-    experts = Experts(("one", "other"), np.zeros((2, len(FIGURES))), np.array([0.01, 1.0]), WEIGHTS)
+    experts = MoveExperts(("one", "other"), np.zeros((2, len(FIGURES))), np.array([0.01, 1.0]), WEIGHTS)
     assert experts.at(0.1).weights == pytest.approx(WEIGHTS.mean(axis=0))
     for price, place in ((0.01, 0), (0.0, 0), (1.0, 1), (5.0, 1), (np.inf, 1)):
         assert (experts.at(price).weights == WEIGHTS[place]).all()

@@ -25,7 +25,7 @@ from proreus.worlds.vms.policies.adaptive import (
 )
 from proreus.worlds.vms.policies.catalogue import make_vm_policy
 from proreus.worlds.vms.policies.columns import EASY, FIRST_FIT, LEARNED, SO_FAR_FULL, WORST_FIT
-from proreus.worlds.vms.policies.experts import Experts, Scorer
+from proreus.worlds.vms.policies.experts import VmExperts, VmScorer
 from proreus.worlds.vms.policies.policy import Below, VmRulePolicy
 from proreus.worlds.vms.policies.rules import AT_FIRST, EASY_FULL_UP_TO, FORGETS, FULL_FROM, RARELY
 from proreus.worlds.vms.simulation.runs import VmRuns, VmSimulation, planned_runs
@@ -36,7 +36,7 @@ from proreus.worlds.vms.training.training_trace import TrainingTrace
 
 TRACE = TrainingTrace(machines=3_000, seed=11)
 WEIGHTS = np.random.default_rng(5).normal(size=(2, len(FEATURES)))
-SCORERS = tuple(Scorer(LEARNED, weights) for weights in WEIGHTS)
+SCORERS = tuple(VmScorer(LEARNED, weights) for weights in WEIGHTS)
 
 
 def figures(options: VmsOptions) -> np.typing.NDArray[np.float64]:
@@ -46,7 +46,7 @@ def figures(options: VmsOptions) -> np.typing.NDArray[np.float64]:
 def adaptive() -> AdaptiveVmPolicy:
     """An expert for machines that wait, and one for machines that are turned away."""
     stands = np.array([figures(SCENARIOS[name]) for name in ("waiting", "rejecting")])
-    return AdaptiveVmPolicy("both", Experts(("waiting", "rejecting"), stands, SCORERS))
+    return AdaptiveVmPolicy("both", VmExperts(("waiting", "rejecting"), stands, SCORERS))
 
 
 def runs_of(options: VmsOptions) -> VmRuns:
@@ -82,7 +82,9 @@ def test_where_machines_are_turned_away_three_take_turns() -> None:
             cluster_figures(options.treatment, capacity, "calm"),
         ]
     )
-    policy = AdaptiveVmPolicy("three", Experts(names, stands, tuple(Scorer(LEARNED, one) for one in weights)))
+    policy = AdaptiveVmPolicy(
+        "three", VmExperts(names, stands, tuple(VmScorer(LEARNED, one) for one in weights))
+    )
     alone = [VmRulePolicy(name, LEARNED, weights=one) for name, one in zip(names, weights, strict=True)]
     simulation, draw = VmSimulation(runs_of(options)), np.random.default_rng(1)
     settled, lately, told = None, AT_FIRST, dict.fromkeys(names, 0)
@@ -161,7 +163,7 @@ def test_a_cluster_that_was_full_time_and_again_is_not_easy() -> None:
 
 
 def test_without_an_expert_worst_fit_decides_unless_there_is_room() -> None:
-    one = AdaptiveVmPolicy("one", Experts(("waiting",), figures(SCENARIOS["waiting"])[None], SCORERS[:1]))
+    one = AdaptiveVmPolicy("one", VmExperts(("waiting",), figures(SCENARIOS["waiting"])[None], SCORERS[:1]))
     options = with_servers(SCENARIOS["rejecting"], 2)
     settled = one.under(options.treatment, capacity_of(options.shapes))
     assert settled.kind == WORST_FIT and settled.calm is not None and settled.roomy is not None

@@ -22,7 +22,7 @@ from proreus.worlds.vms.encoding.place import FEATURES
 from proreus.worlds.vms.play import briefly, wait_times
 from proreus.worlds.vms.policies.catalogue import rule_policy
 from proreus.worlds.vms.policies.columns import GAPS, LEARNED
-from proreus.worlds.vms.policies.experts import Scorer
+from proreus.worlds.vms.policies.experts import VmScorer
 from proreus.worlds.vms.policies.policy import VmRulePolicy
 from proreus.worlds.vms.simulation.runs import planned_runs
 from proreus.worlds.vms.simulation.world import SCENARIOS, with_servers
@@ -115,7 +115,7 @@ def test_many_traces_are_other_ones_every_time_and_none_is_judged_on() -> None:
 @pytest.mark.parametrize("stage", ["calm", "crowded"])
 def test_what_is_trained_for_one_stage_leaves_the_other_to_worst_fit(stage: Stage) -> None:
     """Two servers are full all the time; twelve are taken to be, until they have been seen for a while."""
-    scorer = Scorer(LEARNED, np.random.default_rng(4).normal(size=len(FEATURES)))
+    scorer = VmScorer(LEARNED, np.random.default_rng(4).normal(size=len(FEATURES)))
     for size in (2, 12):
         options = with_servers(SCENARIOS["rejecting"], size)
         runs = planned_runs(WORK, options, np.array([0]), 6_000)

@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("torch", reason="needs the extra learn")
 
-from proreus.learning.gradient_run import STATE, GradientRun, Report
+from proreus.learning.gradient_run import STATE, GradientRun, UpdateReport
 from proreus.learning.learner import GradientLearner
 from proreus.learning.ppo import PPOConfig
 from proreus.learning.qmix import QMIXConfig
@@ -27,14 +27,14 @@ from proreus.worlds.vms.policies.catalogue import rule_policy
 from proreus.worlds.vms.scenarios import VmScenario
 from proreus.worlds.vms.simulation.world import SCENARIOS, with_servers
 from proreus.worlds.vms.training import evaluation
-from proreus.worlds.vms.training.evaluation import LaneLessons, VmsLessons, VmsSchool
-from proreus.worlds.vms.training.lanes import BatchedVms, BatchSettings, RowLanes
+from proreus.worlds.vms.training.evaluation import VmsLaneLessons, VmsLessons, VmsSchool
+from proreus.worlds.vms.training.lanes import BatchedVms, BatchSettings, VmRowLanes
 from proreus.worlds.vms.training.torch_learners import DDQN, PPO, QMIX, VmsDDQNConfig
 from proreus.worlds.vms.training.training_trace import TrainingTrace
 
 TRACE = TrainingTrace(machines=3_000, seed=4)
 SCENARIO = VmScenario("waiting@2", with_servers(SCENARIOS["waiting"], 2))
-LESSONS = LaneLessons(lanes=4, validation_starts=6, evaluate_every=2, limit=120)
+LESSONS = VmsLaneLessons(lanes=4, validation_starts=6, evaluate_every=2, limit=120)
 SCHOOL = VmsSchool(TRACE, SCENARIO.options, LESSONS)
 VMS_LESSONS = tuple(item.name for item in fields(VmsLessons))
 LEARNERS: dict[type, GradientLearner] = {QMIXConfig: QMIX, PPOConfig: PPO, VmsDDQNConfig: DDQN}
@@ -62,9 +62,9 @@ def train(
     resume: bool = False,
     stop_after: int = 10**9,
     lessons: VmsLessons = LESSONS,
-) -> list[Report]:
+) -> list[UpdateReport]:
     """The reports of a run, stopped after so many."""
-    reports: list[Report] = []
+    reports: list[UpdateReport] = []
     learner = LEARNERS[type(config)]
     if learner is DDQN:
         lessons = VmsLessons(**{name: getattr(lessons, name) for name in VMS_LESSONS})
@@ -127,7 +127,7 @@ def test_the_end_for_want_of_room_is_what_costs() -> None:
     options, discount, cost = with_servers(SCENARIOS["recovering"], 2), 0.9, 10.0
     work = TRACE.work(options.double)
     for limit in (20, 5_000):
-        lanes = RowLanes(BatchedVms(work, options, 3, BatchSettings(0, 900, limit)), cost)
+        lanes = VmRowLanes(BatchedVms(work, options, 3, BatchSettings(0, 900, limit)), cost)
         seen, returns, steps = lanes.reset(1), np.zeros((2, 3)), np.zeros(3)
         ended = np.zeros(3, dtype=np.bool_)
         while not ended.any():

@@ -19,7 +19,7 @@ from proreus.worlds.vms.play import play_runs
 from proreus.worlds.vms.policies.catalogue import VM_POLICIES, VmPolicyOptions, make_vm_policy, rule_policy
 from proreus.worlds.vms.policies.planner.candidates import candidates
 from proreus.worlds.vms.policies.planner.demand import LEAST_SEEN, Outlook
-from proreus.worlds.vms.policies.planner.futures import Future, new_board, play_future
+from proreus.worlds.vms.policies.planner.futures import VmFuture, new_board, play_future
 from proreus.worlds.vms.policies.planner.policy import VmPlanner
 from proreus.worlds.vms.simulation.runs import VmSimulation, planned_runs
 from proreus.worlds.vms.simulation.world import SCENARIOS, VmsOptions, VmsWorld, compile_trace, with_servers
@@ -49,7 +49,7 @@ def ticks(step: float) -> Callable[[], float]:
     return lambda: next(times)
 
 
-def the_future(world: VmsWorld, observation: VmObservation, moved_in: dict[int, float]) -> Future:
+def the_future(world: VmsWorld, observation: VmObservation, moved_in: dict[int, float]) -> VmFuture:
     """What really comes: who runs leaves when it does, and the next machines of the trace arrive."""
     past, work = observation.past, world.work
     assert past is not None
@@ -60,7 +60,7 @@ def the_future(world: VmsWorld, observation: VmObservation, moved_in: dict[int, 
     coming = slice(first, first + AHEAD)
     nobody = np.zeros(running.size)
     return pack(
-        Future(
+        VmFuture(
             flavour=np.concatenate([past.flavour[running][order], work.flavour[coming]]).astype(np.int32),
             place=np.concatenate([past.place[running][order], np.zeros(AHEAD)]).astype(np.int32),
             arrival=np.concatenate([nobody, [observation.now], work.arrival[coming][1:]]),
@@ -151,7 +151,7 @@ def test_a_decision_ends_at_its_deadline(monkeypatch: pytest.MonkeyPatch) -> Non
     drawn = 0
     plain = Outlook.future
 
-    def counted(self: Outlook, length: int, random: np.random.Generator) -> Future:
+    def counted(self: Outlook, length: int, random: np.random.Generator) -> VmFuture:
         nonlocal drawn
         drawn += 1
         return plain(self, length, random)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from proreus.worlds.workflows.model import Arrivals, MachineKind, Terms, Workflow, workflow_of
+from proreus.worlds.workflows.model import Arrivals, MachineKind, Workflow, WorkflowsTerms, workflow_of
 
 
 @st.composite
@@ -21,12 +21,12 @@ def workflows(draw: st.DrawFn, most: int = 9) -> Workflow:
 
 
 @st.composite
-def all_terms(draw: st.DrawFn) -> Terms:
+def all_terms(draw: st.DrawFn) -> WorkflowsTerms:
     """Few machines, short rentals."""
     kinds = draw(
         st.lists(st.sampled_from([(2, 1.0, 0.1), (1, 2.5, 0.3), (2, 8.0, 1.0)]), min_size=1, max_size=3)
     )
-    return Terms(
+    return WorkflowsTerms(
         machines=tuple(MachineKind(*kind) for kind in kinds),
         bandwidth=1e7,
         billing=draw(st.sampled_from([60.0, 100.0, 3600.0])),

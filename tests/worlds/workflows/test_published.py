@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from proreus.worlds.workflows.model import Arrivals, MachineKind, Terms, Workflow, workflow_of
+from proreus.worlds.workflows.model import Arrivals, MachineKind, Workflow, WorkflowsTerms, workflow_of
 from proreus.worlds.workflows.policies.catalogue import rule_policy
 from proreus.worlds.workflows.simulation.run import WorkflowsRun
 from proreus.worlds.workflows.state.compile import compile_arrivals
@@ -40,7 +40,7 @@ def ten_tasks() -> Workflow:
     )
 
 
-def planned(workflow: Workflow, terms: Terms, name: str) -> WorkflowsRun:
+def planned(workflow: Workflow, terms: WorkflowsTerms, name: str) -> WorkflowsRun:
     """The plan of a rule."""
     arrivals = Arrivals("plan", (workflow,), np.zeros(1), np.full(1, np.inf), terms, ahead=True)
     run, policy = WorkflowsRun(arrivals, compile_arrivals(arrivals)), rule_policy(name)
@@ -51,16 +51,16 @@ def planned(workflow: Workflow, terms: Terms, name: str) -> WorkflowsRun:
 
 @pytest.mark.parametrize(("name", "makespan"), [("heft", 80.0), ("cpop", 86.0)])
 def test_the_ten_tasks_take_as_long_as_published(name: str, makespan: float) -> None:
-    run = planned(ten_tasks(), Terms(machines=(MachineKind(3, 1.0, 0.1),), bandwidth=1.0), name)
+    run = planned(ten_tasks(), WorkflowsTerms(machines=(MachineKind(3, 1.0, 0.1),), bandwidth=1.0), name)
     assert run.outcome().measures["makespan"] == makespan
     np.testing.assert_allclose(run.work.up, RANKS, atol=5e-4)
 
 
-def _given(row: dict[str, Any]) -> tuple[Workflow, Terms]:
+def _given(row: dict[str, Any]) -> tuple[Workflow, WorkflowsTerms]:
     edges = {(parent, child): size for parent, child, size in row["edges"]}
     names = [f"t{at:02d}" for at in range(len(row["runtime"]))]
     machines = tuple(MachineKind(1, speed, 0.1) for speed in row["speeds"])
-    return workflow_of(("saga", "saga"), names, row["runtime"], edges), Terms(
+    return workflow_of(("saga", "saga"), names, row["runtime"], edges), WorkflowsTerms(
         machines=machines, bandwidth=1.0
     )
 

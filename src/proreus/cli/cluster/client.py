@@ -12,7 +12,15 @@ from typing import Any
 
 import httpx
 
-from proreus.cli.cluster.messages import ANSWER_SECONDS, JSON, Answer, Body, Refused, Unreachable, warnings_in
+from proreus.cli.cluster.messages import (
+    ANSWER_SECONDS,
+    JSON,
+    ApiAnswer,
+    ApiRefused,
+    Body,
+    Unreachable,
+    warnings_in,
+)
 from proreus.cli.cluster.state_dir import Address
 from proreus.httpserver.tls import check_authority, check_credentials
 from proreus.model.errors import InputError
@@ -56,7 +64,7 @@ class Client:
         params: Mapping[str, str] | None = None,
         body: Body | None = None,
         accept: str = JSON,
-    ) -> Answer:
+    ) -> ApiAnswer:
         """One call; an answer that is no JSON is handed out as text."""
         headers = {"accept": accept}
         if body is not None:
@@ -78,7 +86,7 @@ class Client:
             content = answer.json()
         else:
             content = answer.text
-        return Answer(answer.status_code, content, warnings_in(answer.headers.get_list("warning")))
+        return ApiAnswer(answer.status_code, content, warnings_in(answer.headers.get_list("warning")))
 
     @contextmanager
     def stream(
@@ -107,7 +115,7 @@ class Client:
                 event: dict[str, Any] = json.loads(line)
                 if event["type"] == "ERROR":
                     status = event["object"]
-                    raise Refused(
+                    raise ApiRefused(
                         status.get("message", "the watch failed"),
                         int(status.get("code", 500)),
                         status.get("reason", ""),
@@ -178,7 +186,7 @@ def _lines(answer: httpx.Response) -> Iterator[bytes]:
             raise Unreachable(f"the cluster sent a line of more than {_LONGEST_LINE >> 20} MiB")
 
 
-def refused(code: int, text: str) -> Refused:
+def refused(code: int, text: str) -> ApiRefused:
     """What an answer of this code says."""
     try:
         status = json.loads(text)
@@ -187,4 +195,4 @@ def refused(code: int, text: str) -> Refused:
         message, reason = f"the cluster answered {code}: {text[:200]}", ""
     if code == 401:
         message = f"{message} (give the token with --token or PROREUS_TOKEN)"
-    return Refused(message, code, reason)
+    return ApiRefused(message, code, reason)

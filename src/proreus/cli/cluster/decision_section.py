@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from proreus.cli.cluster.sections import Section
-from proreus.engine.objects.decision_annotation import Choice, read_decision
+from proreus.engine.objects.decision_annotation import PolicyChoice, read_decision
 
 
 def decision_section(annotation: str) -> Section:
@@ -22,5 +22,5 @@ def decision_section(annotation: str) -> Section:
     return section
 
 
-def _told(choice: Choice) -> str:
+def _told(choice: PolicyChoice) -> str:
     return f"{choice.action} on {choice.node}" if choice.node else choice.action

@@ -23,7 +23,7 @@ Object = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class RelatedObjects:
     """What else is told of an object."""
 
     events: list[Object] = field(default_factory=list)
@@ -32,7 +32,7 @@ class Surroundings:
     now: float = field(default_factory=time.time)
 
 
-def describe(kind: Kind, found: Object, around: Surroundings) -> list[Section]:
+def describe(kind: Kind, found: Object, around: RelatedObjects) -> list[Section]:
     """An object in sections."""
     sections = [_head(kind, found, around.now)]
     match kind:
@@ -244,7 +244,7 @@ def _conditions(status: Mapping[str, Any]) -> Section:
     return section
 
 
-def _events(around: Surroundings) -> Section:
+def _events(around: RelatedObjects) -> Section:
     section = Section("Events", head=("AGE", "TYPE", "REASON", "MESSAGE"))
     for event in sorted(around.events, key=_event_time):
         count = event.get("count") or (event.get("series") or {}).get("count") or 1

@@ -10,19 +10,19 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from proreus.cli.output import Output
-from proreus.cli.signals import Ending
+from proreus.cli.signals import StopEvent
 
 if TYPE_CHECKING:
     from proreus.engine.cluster import Engine, EngineOptions
-    from proreus.engine.gc_tuning import CycleSearches
+    from proreus.engine.gc_tuning import GcTuning
 
 
-def run_until_told(ending: Ending, options: EngineOptions, announce: Callable[[Engine], None]) -> Engine:
+def run_until_told(ending: StopEvent, options: EngineOptions, announce: Callable[[Engine], None]) -> Engine:
     """Open the engine, say so, and close it when told to end; as it was then."""
     from proreus.engine.cluster import Engine
-    from proreus.engine.gc_tuning import CycleSearches
+    from proreus.engine.gc_tuning import GcTuning
 
-    engine, searches = Engine(options), CycleSearches()
+    engine, searches = Engine(options), GcTuning()
     engine.load()
     with searches.kept_short(), asyncio.Runner(loop_factory=_new_loop()) as runner:
         runner.run(_run(engine, searches, ending, announce))
@@ -38,7 +38,7 @@ def _new_loop() -> Callable[[], asyncio.AbstractEventLoop]:
 
 
 async def _run(
-    engine: Engine, searches: CycleSearches, ending: Ending, announce: Callable[[Engine], None]
+    engine: Engine, searches: GcTuning, ending: StopEvent, announce: Callable[[Engine], None]
 ) -> None:
     told = asyncio.Event()
 

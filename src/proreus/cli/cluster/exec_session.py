@@ -21,7 +21,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 from websockets.typing import Subprotocol
 
 from proreus.cli.cluster.client import refused, trust
-from proreus.cli.cluster.messages import Refused, Unreachable
+from proreus.cli.cluster.messages import ApiRefused, Unreachable
 from proreus.cli.cluster.state_dir import Address
 from proreus.cli.cluster.terminal import raw_terminal, size
 
@@ -105,7 +105,7 @@ def _exit_code(status: Any) -> int:
         return 0
     if status.get("reason") == "NonZeroExitCode":
         return int(status["details"]["causes"][0]["message"])
-    raise Refused(str(status.get("message")), int(status.get("code", 500)), str(status.get("reason", "")))
+    raise ApiRefused(str(status.get("message")), int(status.get("code", 500)), str(status.get("reason", "")))
 
 
 async def _send(connection: ClientConnection, wanted: Talk) -> None:

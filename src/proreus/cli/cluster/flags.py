@@ -41,7 +41,7 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Nodes:
+class SimulatedNodeFlags:
     """Simulated nodes instead of this machine: pods run for a drawn time and use drawn resources."""
 
     nodes: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
@@ -71,10 +71,10 @@ class Nodes:
         return {**amounts, "nvidia.com/gpu": str(self.node_gpus)} if self.node_gpus else amounts
 
 
-def check_together(machine: Machine, nodes: Nodes) -> None:
+def check_together(machine: Machine, nodes: SimulatedNodeFlags) -> None:
     """Flags of simulated nodes and of this machine say different things: nobody can mean both."""
     if nodes.nodes is None:
-        if nodes != Nodes():
+        if nodes != SimulatedNodeFlags():
             raise UsageError(
                 "--node-cpu, --node-memory, --node-gpus: only simulated nodes have them (--nodes N)"
             )

@@ -45,7 +45,7 @@ class Holder:
         return f"{self.on_this_machine()}-{started}"
 
 
-class Work(Enum):
+class LockPurpose(Enum):
     """What a process runs in its folder."""
 
     CLUSTER = "cluster"
@@ -53,14 +53,14 @@ class Work(Enum):
 
 
 @dataclass(frozen=True)
-class Held:
+class FolderLock:
     """A folder that somebody holds."""
 
     process: int
-    work: Work
+    work: LockPurpose
 
 
-def held_by(folder: Path) -> Held | None:
+def held_by(folder: Path) -> FolderLock | None:
     """Who holds the folder; None where nobody does."""
     try:
         handle = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC)
@@ -70,15 +70,15 @@ def held_by(folder: Path) -> Held | None:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         process, _, work = _written(handle).partition(" ")
-        known = Work.AGENT if work == Work.AGENT.value else Work.CLUSTER
-        return Held(int(process), known) if process.isdigit() else None
+        known = LockPurpose.AGENT if work == LockPurpose.AGENT.value else LockPurpose.CLUSTER
+        return FolderLock(int(process), known) if process.isdigit() else None
     finally:
         os.close(handle)
     return None
 
 
 @contextmanager
-def only_one(folder: Path, work: Work = Work.CLUSTER) -> Iterator[Holder]:
+def only_one(folder: Path, work: LockPurpose = LockPurpose.CLUSTER) -> Iterator[Holder]:
     """Hold the folder as long as the block lasts; the system lets go when the process dies."""
     with _held(folder / "lock", (folder, "runs here already"), work) as holder:
         yield holder
@@ -90,12 +90,12 @@ def only_one_up(store: Path) -> Iterator[None]:
     file = store.resolve()
     make_private_folder(file.parent)
     taken = (store, "in another folder runs on this store already")
-    with _held(file.with_name(f"{file.name}.lock"), taken, Work.CLUSTER):
+    with _held(file.with_name(f"{file.name}.lock"), taken, LockPurpose.CLUSTER):
         yield
 
 
 @contextmanager
-def _held(path: Path, taken: tuple[Path, str], work: Work) -> Iterator[Holder]:
+def _held(path: Path, taken: tuple[Path, str], work: LockPurpose) -> Iterator[Holder]:
     """taken: what is held, and what to say of whoever holds it already."""
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -108,7 +108,7 @@ def _held(path: Path, taken: tuple[Path, str], work: Work) -> Iterator[Holder]:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             holder, _, other = _written(handle).partition(" ")
-            what = "an agent" if other == Work.AGENT.value else "a cluster"
+            what = "an agent" if other == LockPurpose.AGENT.value else "a cluster"
             told = f"{taken[0]}: {what} {taken[1]} (process {holder or 'unknown'})"
             raise WorkError(f"{told}; end it, or name another folder with --dir") from None
         os.ftruncate(handle, 0)

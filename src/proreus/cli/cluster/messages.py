@@ -15,7 +15,7 @@ ANSWER_SECONDS = 60.0
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 
 
-class Refused(WorkError):
+class ApiRefused(WorkError):
     """The API said no; `code` and `reason` say how."""
 
     def __init__(self, message: str, code: int, reason: str) -> None:
@@ -43,7 +43,7 @@ class Body:
 
 
 @dataclass(frozen=True)
-class Answer:
+class ApiAnswer:
     """What came back."""
 
     status: int

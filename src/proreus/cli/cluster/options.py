@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from proreus.cli.cluster.flags import Deciding, Judging, Machine, Nodes, Silence
+from proreus.cli.cluster.flags import Deciding, Judging, Machine, Silence, SimulatedNodeFlags
 from proreus.cli.cluster.host_name import machine_address, machine_name
 from proreus.cli.cluster.lock import Holder
 from proreus.cli.cluster.tokens import own_tokens
@@ -46,7 +46,7 @@ class Naming:
     seed: int
 
 
-def node_options(machine: Machine, nodes: Nodes, naming: Naming) -> SimulatedNodes | MachineNode:
+def node_options(machine: Machine, nodes: SimulatedNodeFlags, naming: Naming) -> SimulatedNodes | MachineNode:
     """The nodes that this process runs."""
     if nodes.nodes is not None:
         names = tuple(f"{naming.prefix}{place + 1}" for place in range(nodes.nodes))

@@ -23,7 +23,7 @@ _CATEGORIES = {category for kind in KINDS for category in kind.categories}
 
 
 @dataclass(frozen=True)
-class Target:
+class ObjectTarget:
     """One object, or all of a kind."""
 
     kind: Kind
@@ -71,7 +71,7 @@ def kind_of(word: str) -> Kind:
     return kinds[0]
 
 
-def targets(words: Sequence[str]) -> list[Target]:
+def targets(words: Sequence[str]) -> list[ObjectTarget]:
     """`pods`, `pods a b`, `pods,jobs`, `pod/a deploy/b`: without names, whole kinds."""
     if not words:
         raise UsageError(f"name a kind: {', '.join(kind.plural for kind in KINDS)}, or all")
@@ -81,14 +81,14 @@ def targets(words: Sequence[str]) -> list[Target]:
     kinds = kinds_of(first)
     if names and len(kinds) > 1:
         raise UsageError(f"names follow one kind, not {first!r}: write pod/a deployment/b")
-    return [Target(kind, name) for kind in kinds for name in names or ("",)]
+    return [ObjectTarget(kind, name) for kind in kinds for name in names or ("",)]
 
 
-def _slashed(word: str) -> Target:
+def _slashed(word: str) -> ObjectTarget:
     kind, slash, name = word.partition("/")
     if not slash or not name or "/" in name:
         raise UsageError(f"{word!r} is not KIND/NAME, as the other words are")
-    return Target(kind_of(kind), name)
+    return ObjectTarget(kind_of(kind), name)
 
 
 def kind_of_object(api_version: str, kind: str) -> Kind | None:

@@ -16,7 +16,7 @@ _NOTHING = ("", "<none>", "<unknown>")
 
 
 @dataclass(frozen=True)
-class Shown:
+class TableView:
     """What of a table is shown."""
 
     wide: bool = False
@@ -34,7 +34,7 @@ class Columns:
     widths: list[int] = field(default_factory=list)
 
 
-def columns_of(table: dict[str, Any], shown: Shown) -> Columns:
+def columns_of(table: dict[str, Any], shown: TableView) -> Columns:
     """Those columns that are shown."""
     kept = [
         (place, column["name"].upper())
@@ -45,7 +45,7 @@ def columns_of(table: dict[str, Any], shown: Shown) -> Columns:
     return Columns(["NAMESPACE", *names] if shown.namespaces else names, [place for place, _ in kept])
 
 
-def rows_of(table: dict[str, Any], columns: Columns, shown: Shown) -> list[list[str]]:
+def rows_of(table: dict[str, Any], columns: Columns, shown: TableView) -> list[list[str]]:
     """The rows of a table as texts."""
     rows = []
     for row in table.get("rows") or ():

@@ -15,7 +15,7 @@ import numpy as np
 
 from proreus.compare.curves import Chart
 from proreus.compare.number_format import decimals_for, half_width, number, plus_minus, signed, with_unit
-from proreus.compare.ranking import Standing
+from proreus.compare.ranking import Ranking
 from proreus.compare.statistics import Difference
 from proreus.compare.trials import TrialResult
 from proreus.model.estimate import Estimate
@@ -95,7 +95,7 @@ def curve_chart(chart: Chart, policies: Sequence[str], element: str) -> str:
     )
 
 
-def ranking_chart(order: Standing, results: Sequence[TrialResult], policies: Sequence[str]) -> str:
+def ranking_chart(order: Ranking, results: Sequence[TrialResult], policies: Sequence[str]) -> str:
     """A line per policy, best first: every seed as a faint dot, the mean with its 95 % interval."""
     decimals = decimals_for([row.estimate.mean for row in order.ranked], order.unit)
     entries = [
@@ -117,7 +117,7 @@ def ranking_chart(order: Standing, results: Sequence[TrialResult], policies: Seq
     return _interval_chart(entries, f"{axis}, {arrow}")
 
 
-def difference_chart(order: Standing, differences: Mapping[str, Difference], policies: Sequence[str]) -> str:
+def difference_chart(order: Ranking, differences: Mapping[str, Difference], policies: Sequence[str]) -> str:
     """How far each policy is from the leader, seed by seed; significant where the interval clears zero."""
     unit = "points" if order.unit.startswith("%") else order.unit
     decimals = decimals_for([one.estimate.mean for one in differences.values()], order.unit)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from proreus.compare.comparison import Comparison
 from proreus.compare.number_format import decimals_for, listing, number, signed, with_unit
-from proreus.compare.ranking import Standing, standing
+from proreus.compare.ranking import Ranking, standing
 from proreus.compare.statistics import Difference, paired_difference
 from proreus.contract.scenario import Scenario
 
@@ -19,7 +19,7 @@ class Findings:
     headline: str
     """The leader and its lead, in one sentence."""
     remarks: tuple[str, ...]
-    standing: Standing | None
+    standing: Ranking | None
     differences: dict[str, Difference]
     """Policy -> its difference to the leader in the measure that decides."""
 
@@ -82,7 +82,7 @@ def _sole_leader(one: Findings) -> str | None:
     return ranked[0].policy
 
 
-def _differences(comparison: Comparison, order: Standing) -> dict[str, Difference]:
+def _differences(comparison: Comparison, order: Ranking) -> dict[str, Difference]:
     results = comparison.results_for(order.scenario)
     leader = order.policies[0]
     found = {
@@ -91,7 +91,7 @@ def _differences(comparison: Comparison, order: Standing) -> dict[str, Differenc
     return {policy: one for policy, one in found.items() if one is not None and policy != leader}
 
 
-def _headline(order: Standing, differences: dict[str, Difference]) -> str:
+def _headline(order: Ranking, differences: dict[str, Difference]) -> str:
     leader = order.ranked[0]
     decimals = decimals_for([row.estimate.mean for row in order.ranked], order.unit)
     value = with_unit(number(leader.estimate.mean, decimals), order.unit)
@@ -106,7 +106,7 @@ def _headline(order: Standing, differences: dict[str, Difference]) -> str:
     return f"{sentence}, {_lead(order, difference, second)}."
 
 
-def _lead(order: Standing, difference: Difference, second: str) -> str:
+def _lead(order: Ranking, difference: Difference, second: str) -> str:
     """The lead over the second, from the seeds that both ran, and how sure it is."""
     # The difference is second minus leader; the lead is told the other way round.
     lead = -difference.estimate.mean
@@ -131,7 +131,7 @@ def _lead(order: Standing, difference: Difference, second: str) -> str:
     return f"{text}; the difference is not significant at 95 % ({interval}): treat the two as equal"
 
 
-def _told_apart(order: Standing, differences: dict[str, Difference]) -> list[str]:
+def _told_apart(order: Ranking, differences: dict[str, Difference]) -> list[str]:
     """Whom the leader beats for sure, where there is more than the headline says."""
     if len(differences) < 2:
         return []
@@ -149,7 +149,7 @@ def _told_apart(order: Standing, differences: dict[str, Difference]) -> list[str
     return [f"{leader} is significantly ahead of {listing(beaten)}, but not of {listing(equal)}."]
 
 
-def _about_seeds(comparison: Comparison, order: Standing) -> list[str]:
+def _about_seeds(comparison: Comparison, order: Ranking) -> list[str]:
     seeds = len(comparison.request.seeds)
     if seeds > 1 and all(row.estimate.half == 0 for row in order.ranked):
         return ["Every seed gave the same figures: neither this workload nor these policies draw anything."]
@@ -158,7 +158,7 @@ def _about_seeds(comparison: Comparison, order: Standing) -> list[str]:
     return []
 
 
-def _about_unplaced(comparison: Comparison, order: Standing) -> list[str]:
+def _about_unplaced(comparison: Comparison, order: Ranking) -> list[str]:
     """Times count only what ran: whoever leaves work out may look fast."""
     world = comparison.world
     if order.measure not in world.words.unplaced:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from proreus.data.cleaning.options import MICROSECONDS, CleaningOptions, Kind
-from proreus.data.cleaning.report import Report, Rule
+from proreus.data.cleaning.report import CleaningRule, Report
 from proreus.data.cleaning.rows import Rows
 from proreus.model.errors import InputError
 
@@ -22,7 +22,7 @@ Numbers = npt.NDArray[np.int64]
 Amounts = npt.NDArray[np.float64]
 
 
-class Windows(NamedTuple):
+class WindowColumns(NamedTuple):
     """Windows per pod as columns, shape (windows,) each."""
 
     start: Numbers
@@ -69,7 +69,7 @@ class Summary:
         """How many pods got a row so far."""
         return int(self._busy.sum())
 
-    def windows(self, rows: Rows, pod: Numbers) -> Iterator[Windows]:
+    def windows(self, rows: Rows, pod: Numbers) -> Iterator[WindowColumns]:
         """The windows of closed rows, in order, with those missing before them."""
         if not len(rows.line):
             return
@@ -141,7 +141,7 @@ class Summary:
         if not gap.any() or repairs.gaps == "skip":
             return
         if repairs.gaps == "refuse":
-            self._report.refuse(Rule.GAP, line[gap], " before this line")
+            self._report.refuse(CleaningRule.GAP, line[gap], " before this line")
             return
         too_long = missing * self._options.window_us > repairs.longest_gap * MICROSECONDS
         if too_long.any():
@@ -152,11 +152,11 @@ class Summary:
                 f" {repairs.longest_gap:g} (see also --gaps skip)",
                 file=self._report.file,
                 line=int(line[at]),
-                field=Rule.GAP.title,
+                field=CleaningRule.GAP.title,
             )
         # A window without requests is no fault of a log; a monitor that says nothing is one.
         note = self._report.repaired if self._kind == "monitor" else self._report.read
-        note(Rule.GAP, line[gap])
+        note(CleaningRule.GAP, line[gap])
         self._report.windows_filled += int(missing.sum()) * self._pods
 
     def _expand(
@@ -166,7 +166,7 @@ class Summary:
         missing: Numbers,
         own: tuple[npt.NDArray[np.int64], Amounts, Amounts],
         last: tuple[Amounts, Amounts],
-    ) -> Windows:
+    ) -> WindowColumns:
         """The windows with the missing ones before each; `own` is (windows, pods) each."""
         repeat = missing + 1
         source = np.repeat(np.arange(len(name)), repeat)
@@ -177,4 +177,6 @@ class Summary:
         mem = np.where(filler, last[1][source][:, None], own[2][source])
         start = (number[source] - ahead) * self._options.window_us
         pod = name[source][:, None] * self._pods + np.arange(self._pods)
-        return Windows(np.repeat(start, self._pods), pod.ravel(), cpu.ravel(), mem.ravel(), requests.ravel())
+        return WindowColumns(
+            np.repeat(start, self._pods), pod.ravel(), cpu.ravel(), mem.ravel(), requests.ravel()
+        )

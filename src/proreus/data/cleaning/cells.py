@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from proreus.data.cleaning.options import CpuUnit, MemUnit, TimeUnit
-from proreus.data.cleaning.report import Rule
+from proreus.data.cleaning.report import CleaningRule
 
 NO_TIME = np.iinfo(np.int64).min
 """Stands for a time that cannot be read."""
@@ -27,7 +27,7 @@ _MICROSECOND = timedelta(microseconds=1)
 _PER_UNIT: dict[TimeUnit, float] = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}
 
 GOOD = 0
-FAULTS = (Rule.MISSING, Rule.NOT_A_NUMBER, Rule.NOT_FINITE, Rule.NEGATIVE)
+FAULTS = (CleaningRule.MISSING, CleaningRule.NOT_A_NUMBER, CleaningRule.NOT_FINITE, CleaningRule.NEGATIVE)
 """The fault of an amount by its code, less one."""
 _MISSING, _NOT_A_NUMBER, _NOT_FINITE, _NEGATIVE = range(1, 5)
 

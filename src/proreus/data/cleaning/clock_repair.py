@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from proreus.data.cleaning.options import CleaningOptions
-from proreus.data.cleaning.report import Report, Rule
+from proreus.data.cleaning.report import CleaningRule, Report
 from proreus.data.cleaning.rows import NO_ROWS, Rows, join
 from proreus.model.errors import InputError
 
@@ -28,7 +28,7 @@ Times = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 
-class Timed(NamedTuple):
+class TimedRows(NamedTuple):
     """Rows on a mended clock."""
 
     rows: Rows
@@ -70,7 +70,7 @@ class Clock:
         self._held = NO_ROWS
         """As they were read, at most one a clock."""
 
-    def check(self, rows: Rows, names: int) -> Timed:
+    def check(self, rows: Rows, names: int) -> TimedRows:
         """The rows whose times are settled, in the order of the file within each clock."""
         grown = names - len(self._latest)
         self._latest = np.concatenate([self._latest, np.full(grown, NEVER)])
@@ -92,35 +92,35 @@ class Clock:
         known = np.where(course.leap, np.roll(line, -1), line)
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
-        timed = Timed(rows._replace(time=course.time[back]), latest[back], known[back])
+        timed = TimedRows(rows._replace(time=course.time[back]), latest[back], known[back])
         stay = keep[back]
         if stay.all():
             return timed
-        return Timed(timed.rows.pick(stay), timed.latest[stay], timed.known[stay])
+        return TimedRows(timed.rows.pick(stay), timed.latest[stay], timed.known[stay])
 
-    def release(self) -> Timed:
+    def release(self) -> TimedRows:
         """The rows still held when the file has ended: nothing speaks against their times."""
         held, self._held = self._held, NO_ROWS
         shift = self._shift[held.name]
-        self._report.repaired(Rule.CLOCK_JUMP, held.line[shift != 0])
+        self._report.repaired(CleaningRule.CLOCK_JUMP, held.line[shift != 0])
         time = held.time + shift
         self._latest[held.name] = time
-        return Timed(held._replace(time=time), time, held.line)
+        return TimedRows(held._replace(time=time), time, held.line)
 
     def _tell(self, course: _Course, line: Times, moved: Flags, keep: Flags) -> None:
         match self._policy:
             case "refuse":
-                self._report.refuse(Rule.CLOCK_SPIKE, line[course.spike], _HINT)
-                self._report.refuse(Rule.CLOCK_JUMP, line[course.jump], _HINT)
+                self._report.refuse(CleaningRule.CLOCK_SPIKE, line[course.spike], _HINT)
+                self._report.refuse(CleaningRule.CLOCK_JUMP, line[course.jump], _HINT)
             case "drop":
-                self._report.dropped(Rule.CLOCK_SPIKE, line[course.spike])
-                self._report.dropped(Rule.CLOCK_JUMP, line[course.jump])
+                self._report.dropped(CleaningRule.CLOCK_SPIKE, line[course.spike])
+                self._report.dropped(CleaningRule.CLOCK_JUMP, line[course.jump])
             case "rebase":
-                self._report.repaired(Rule.CLOCK_SPIKE, line[course.spike])
-                self._report.repaired(Rule.CLOCK_JUMP, line[moved & ~course.spike])
+                self._report.repaired(CleaningRule.CLOCK_SPIKE, line[course.spike])
+                self._report.repaired(CleaningRule.CLOCK_JUMP, line[moved & ~course.spike])
             case _:
                 assert_never(self._policy)
-        self._report.repaired(Rule.LATE, line[keep & (course.time < course.before)])
+        self._report.repaired(CleaningRule.LATE, line[keep & (course.time < course.before)])
 
     def _course(self, name: Times, time: Times, line: Times, moved: Flags) -> _Course:
         """Judges all rows at once; clocks that jump back somewhere are walked row by row."""

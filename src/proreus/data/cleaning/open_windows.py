@@ -12,9 +12,9 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from proreus.data.cleaning.clock_repair import Clock, Timed
+from proreus.data.cleaning.clock_repair import Clock, TimedRows
 from proreus.data.cleaning.options import CleaningOptions
-from proreus.data.cleaning.report import Report, Rule
+from proreus.data.cleaning.report import CleaningRule, Report
 from proreus.data.cleaning.rows import NO_ROWS, RowReader, Rows, join
 from proreus.data.cleaning.unit_repair import UnitJudge
 from proreus.model.errors import InputError
@@ -35,7 +35,7 @@ class OpenWindows:
         """The first window of each pod that is still open."""
         self._newly_judged: Numbers = np.zeros(0, np.int64)
 
-    def close(self, timed: Timed, names: int) -> Rows:
+    def close(self, timed: TimedRows, names: int) -> Rows:
         """Take rows in; returns those whose windows closed, by (trigger, window, pod, time, line)."""
         self._grow(names)
         name, line, opened = self._events(timed)
@@ -67,7 +67,7 @@ class OpenWindows:
         self._seen = np.concatenate([self._seen, np.zeros(grown, np.int64)])
         self._open = np.concatenate([self._open, np.full(grown, _NO_WINDOW)])
 
-    def _events(self, timed: Timed) -> tuple[Numbers, Numbers, Numbers]:
+    def _events(self, timed: TimedRows) -> tuple[Numbers, Numbers, Numbers]:
         """(pod, line, first window still open after it) of the rows that close windows; by pod, then line.
 
         The line is the one with which the row was known: not its own where it was held for the next.
@@ -130,8 +130,8 @@ def drop_repeats(rows: Rows, same_time: str, options: CleaningOptions, report: R
         return rows
     lose = np.concatenate([[False], same]) if same_time == "first" else np.concatenate([same, [False]])
     if same_time == "refuse":
-        report.refuse(Rule.SAME_TIME, rows.line[lose])
-    report.dropped(Rule.SAME_TIME, rows.line[lose])
+        report.refuse(CleaningRule.SAME_TIME, rows.line[lose])
+    report.dropped(CleaningRule.SAME_TIME, rows.line[lose])
     return rows.pick(~lose)
 
 
@@ -147,8 +147,8 @@ def _drop_duplicates(rows: Rows, crowd: Numbers, policy: str, report: Report) ->
     lose = np.zeros(len(rows.line), np.bool_)
     lose[crowd[order[1:][equal]]] = True
     if policy == "refuse":
-        report.refuse(Rule.DUPLICATE, rows.line[lose])
-    report.dropped(Rule.DUPLICATE, rows.line[lose])
+        report.refuse(CleaningRule.DUPLICATE, rows.line[lose])
+    report.dropped(CleaningRule.DUPLICATE, rows.line[lose])
     return rows.pick(~lose)
 
 

@@ -14,13 +14,13 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from proreus.data.cleaning.aggregation import Summary, Windows
+from proreus.data.cleaning.aggregation import Summary, WindowColumns
 from proreus.data.cleaning.clock_repair import Clock
 from proreus.data.cleaning.columns import LogColumns, find_columns
 from proreus.data.cleaning.csv_blocks import LogFile, Progress
 from proreus.data.cleaning.open_windows import OpenWindows, closed_rows, drop_repeats
 from proreus.data.cleaning.options import MICROSECONDS, CleaningOptions, Kind
-from proreus.data.cleaning.report import Report, Rule
+from proreus.data.cleaning.report import CleaningRule, Report
 from proreus.data.cleaning.rows import RowReader, Rows, looks_like_monitor
 from proreus.data.cleaning.unit_repair import UnitJudge
 from proreus.model.errors import InputError, UsageError
@@ -38,7 +38,7 @@ class Cleaned(NamedTuple):
 
     rows: Rows
     pod: npt.NDArray[np.int64]
-    windows: Iterator[Windows]
+    windows: Iterator[WindowColumns]
 
 
 class Cleaning:
@@ -66,8 +66,8 @@ class Cleaning:
             if judge.needed:
                 cpu, in_milli = judge.mend_cpu(rows)
                 mem, in_larger = judge.mend_mem(rows)
-                report.repaired(Rule.CPU_UNIT, rows.line[in_milli])
-                report.repaired(Rule.MEM_UNIT, rows.line[in_larger])
+                report.repaired(CleaningRule.CPU_UNIT, rows.line[in_milli])
+                report.repaired(CleaningRule.MEM_UNIT, rows.line[in_larger])
                 rows = rows._replace(cpu=cpu, mem=mem)
             self._refuse_if_asked(waiting)
             pod = summary.pods_of(rows, len(self.reader.names))
@@ -150,7 +150,7 @@ def _kind(log: LogFile, columns: LogColumns, options: CleaningOptions) -> Kind:
     return kind
 
 
-def _write_windows(file: BinaryIO, windows: Windows, names: list[str]) -> None:
+def _write_windows(file: BinaryIO, windows: WindowColumns, names: list[str]) -> None:
     rows = zip(
         _seconds(windows.start),
         [names[pod] for pod in windows.pod.tolist()],

@@ -16,7 +16,7 @@ Lines = npt.NDArray[np.int64]
 _EXAMPLES = 5
 
 
-class Rule(Enum):
+class CleaningRule(Enum):
     """The faults, in the order in which a row is held against them."""
 
     CELLS = ("cells", "a row with cells missing or in excess")
@@ -63,26 +63,28 @@ class Report:
     windows_out: int = 0
     windows_filled: int = 0
     pods: int = 0
-    tallies: dict[Rule, Tally] = field(default_factory=lambda: {rule: Tally() for rule in Rule})
+    tallies: dict[CleaningRule, Tally] = field(
+        default_factory=lambda: {rule: Tally() for rule in CleaningRule}
+    )
     refusal: InputError | None = None
     """Why the file is to be refused: the fault with the smallest line so far."""
 
-    def repaired(self, rule: Rule, lines: Lines) -> None:
+    def repaired(self, rule: CleaningRule, lines: Lines) -> None:
         """Note rows that were mended; under --strict the file is refused for them."""
         self._note(rule, lines)
         self.tallies[rule].repaired += len(lines)
 
-    def read(self, rule: Rule, lines: Lines) -> None:
+    def read(self, rule: CleaningRule, lines: Lines) -> None:
         """Note rows that needed a rule but had no fault, which --strict lets pass too."""
         self._examples(rule, lines)
         self.tallies[rule].repaired += len(lines)
 
-    def dropped(self, rule: Rule, lines: Lines) -> None:
+    def dropped(self, rule: CleaningRule, lines: Lines) -> None:
         """Note rows that were left out."""
         self._note(rule, lines)
         self.tallies[rule].dropped += len(lines)
 
-    def refuse(self, rule: Rule, lines: Lines, hint: str = "") -> None:
+    def refuse(self, rule: CleaningRule, lines: Lines, hint: str = "") -> None:
         """Note that the file is to be refused for the first of the lines, where there is one.
 
         It is not refused at once: rules that look at single rows are ahead of those that look at windows,
@@ -133,12 +135,12 @@ class Report:
             ],
         }
 
-    def _note(self, rule: Rule, lines: Lines) -> None:
+    def _note(self, rule: CleaningRule, lines: Lines) -> None:
         if self.strict:
             self.refuse(rule, lines, " (--strict)")
         self._examples(rule, lines)
 
-    def _examples(self, rule: Rule, lines: Lines) -> None:
+    def _examples(self, rule: CleaningRule, lines: Lines) -> None:
         # The smallest line numbers, not the first told: which rows are judged together is chance.
         if len(lines):
             tally = self.tallies[rule]

@@ -28,7 +28,7 @@ from proreus.data.cleaning.cells import (
 from proreus.data.cleaning.columns import LogColumns
 from proreus.data.cleaning.csv_blocks import Block, LogFile, Progress
 from proreus.data.cleaning.options import MICROSECONDS, CleaningOptions, TimeUnit
-from proreus.data.cleaning.report import Report, Rule
+from proreus.data.cleaning.report import CleaningRule, Report
 from proreus.model.errors import InputError
 
 MOST_NAMES = 200_000
@@ -88,7 +88,7 @@ class RowReader:
         """The sound rows, block by block."""
         for block in self._log.blocks(progress):
             self._report.rows_in += len(block.lines) + len(block.misfits)
-            self._report.dropped(Rule.CELLS, block.misfits)
+            self._report.dropped(CleaningRule.CELLS, block.misfits)
             if len(block.lines):
                 yield self._read(block)
 
@@ -99,12 +99,12 @@ class RowReader:
         cpu = read_amounts(block.columns[columns.cpu], CPU_UNITS[columns.cpu_unit], CPU_SUFFIXES)
         mem = read_amounts(block.columns[columns.mem], MEM_UNITS[columns.mem_unit], MEM_SUFFIXES)
         keep = time != NO_TIME
-        self._report.dropped(Rule.TIME, lines[~keep])
+        self._report.dropped(CleaningRule.TIME, lines[~keep])
         nameless = keep & (name < 0)
-        self._report.dropped(Rule.NAME, lines[nameless])
+        self._report.dropped(CleaningRule.NAME, lines[nameless])
         keep &= ~nameless
         keep &= self._sound(cpu, mem, lines, keep)
-        self._report.read(Rule.SUFFIX, lines[keep & (cpu.suffixed | mem.suffixed)])
+        self._report.read(CleaningRule.SUFFIX, lines[keep & (cpu.suffixed | mem.suffixed)])
         digest = np.array(list(map(hash, block.texts)), np.int64)
         rows = Rows(name, time, cpu.values, mem.values, lines, digest)
         return rows if keep.all() else rows.pick(keep)

@@ -6,7 +6,7 @@ import time
 
 import msgspec
 
-from proreus.engine.api.server.request import Asked
+from proreus.engine.api.server.request import ApiRequest
 from proreus.engine.objects.errors import BadRequest, Cause, Invalid
 from proreus.engine.objects.timestamps import parse_timestamp
 from proreus.engine.runtimes.protocol import LogWanted
@@ -14,7 +14,7 @@ from proreus.engine.runtimes.protocol import LogWanted
 _EVERY_STREAM = "All"
 
 
-def read_log_options(pod: str, asked: Asked) -> LogWanted:
+def read_log_options(pod: str, asked: ApiRequest) -> LogWanted:
     """What the query asks for; `BadRequest` and `Invalid` name the field."""
     seconds, limit = asked.number("sinceSeconds"), asked.number("limitBytes")
     moment = _moment(asked.query.get("sinceTime", ""))

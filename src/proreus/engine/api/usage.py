@@ -63,7 +63,7 @@ class PodMeasured:
         return sum(one.disk for one in self.containers) + self.beside.volumes
 
 
-class Measured:
+class MeasuredUsage:
     """Reads it all from the registry; keeps nothing."""
 
     def __init__(self, registry: Registry) -> None:

@@ -5,54 +5,60 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
-from proreus.engine.controllers.instructions import Create, Instruction, Note, Remove, Update
+from proreus.engine.controllers.instructions import (
+    CreateObject,
+    DeleteObject,
+    Instruction,
+    RecordEvent,
+    UpdateObject,
+)
 from proreus.engine.leader_election import Term
 from proreus.engine.objects.error_messages import check_preconditions
-from proreus.engine.objects.errors import Fenced, Refused
-from proreus.engine.objects.event_recorder import Recorder, Told
-from proreus.engine.objects.intents import Change, Terms, Want
+from proreus.engine.objects.errors import Fenced, StatusError
+from proreus.engine.objects.event_recorder import EventRecorder, PendingEvent
+from proreus.engine.objects.intents import Change, DeletionTerms, Intent
 from proreus.engine.objects.metadata import Object, name_of, namespace_of, uid_of
 from proreus.engine.objects.registry import Outcome, Registry
 
 
 async def carry_out(
-    registry: Registry, recorder: Recorder, instructions: Sequence[Instruction], term: Term | None = None
+    registry: Registry, recorder: EventRecorder, instructions: Sequence[Instruction], term: Term | None = None
 ) -> list[Outcome]:
     """What became of each; term: None where nobody else could lead."""
     outcomes: dict[int, Outcome] = {}
-    wants: dict[int, Want] = {}
+    wants: dict[int, Intent] = {}
     for place, instruction in enumerate(instructions):
         try:
             wants[place] = await _want(registry, recorder, instruction)
-        except Refused as refusal:
+        except StatusError as refusal:
             outcomes[place] = refusal
     settled = await registry.commit_each(list(wants.values()), None if term is None else term.fence)
     if term is not None and any(isinstance(outcome, Fenced) for outcome in settled):
         term.fenced()
     outcomes.update(zip(wants, settled, strict=True))
     for place, want in wants.items():
-        if isinstance(instructions[place], Note) and isinstance(outcomes[place], Refused):
+        if isinstance(instructions[place], RecordEvent) and isinstance(outcomes[place], StatusError):
             recorder.forget(want.key.rsplit("/", 1)[-1])
     return [outcomes[place] for place in range(len(instructions))]
 
 
-async def _want(registry: Registry, recorder: Recorder, instruction: Instruction) -> Want:
+async def _want(registry: Registry, recorder: EventRecorder, instruction: Instruction) -> Intent:
     match instruction:
-        case Create(kind, obj):
+        case CreateObject(kind, obj):
             return await registry.creating(kind, obj)
-        case Update(kind, obj, subresource):
+        case UpdateObject(kind, obj, subresource):
             change = _unless_changed(instruction)
             return registry.editing(kind, namespace_of(obj), name_of(obj), change, subresource=subresource)
-        case Remove(kind, obj, grace, propagation, disruption):
-            terms = Terms(uid_of(obj), "", grace, propagation, disruption)
+        case DeleteObject(kind, obj, grace, propagation, disruption):
+            terms = DeletionTerms(uid_of(obj), "", grace, propagation, disruption)
             return registry.deleting(kind, namespace_of(obj), name_of(obj), terms)
-        case Note(kind, about, type_, reason, message):
-            return await recorder.want(Told(kind, about, type_, reason, message))
+        case RecordEvent(kind, about, type_, reason, message):
+            return await recorder.want(PendingEvent(kind, about, type_, reason, message))
         case _:
             assert_never(instruction)
 
 
-def _unless_changed(update: Update) -> Change:
+def _unless_changed(update: UpdateObject) -> Change:
     metadata = update.object["metadata"]
 
     def change(standing: Object) -> Object:

@@ -14,7 +14,7 @@ from proreus.engine.objects.metadata import Object
 
 
 @dataclass(frozen=True, slots=True)
-class Create:
+class CreateObject:
     """A new object."""
 
     kind: Kind
@@ -22,7 +22,7 @@ class Create:
 
 
 @dataclass(frozen=True, slots=True)
-class Update:
+class UpdateObject:
     """This state instead of the one with its resourceVersion."""
 
     kind: Kind
@@ -31,7 +31,7 @@ class Update:
 
 
 @dataclass(frozen=True, slots=True)
-class Remove:
+class DeleteObject:
     """This very object is to go."""
 
     kind: Kind
@@ -43,7 +43,7 @@ class Remove:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class RecordEvent:
     """An event for people."""
 
     kind: Kind
@@ -53,11 +53,11 @@ class Note:
     message: str
 
 
-Instruction = Create | Update | Remove | Note
+Instruction = CreateObject | UpdateObject | DeleteObject | RecordEvent
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ReconcileResult:
     """What to do now, and when to look again even if nothing changes."""
 
     instructions: tuple[Instruction, ...] = ()

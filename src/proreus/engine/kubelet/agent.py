@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from proreus.engine.kubelet.admission import shortage
-from proreus.engine.kubelet.events import Telling, killings
+from proreus.engine.kubelet.events import ContainerEvents, killings
 from proreus.engine.kubelet.instructions import (
     FinishDeletion,
-    Note,
+    ForgetPod,
     Order,
-    RemovePod,
+    RecordPodEvent,
     StartContainer,
     StartPod,
     StopPod,
@@ -25,7 +25,7 @@ from proreus.engine.kubelet.instructions import (
     WriteStatus,
 )
 from proreus.engine.kubelet.lost_containers import lost_containers
-from proreus.engine.kubelet.pod_status import TERMINAL, Seen, Verdict, pod_phase, pod_status
+from proreus.engine.kubelet.pod_status import TERMINAL, NodeVerdict, StatusInputs, pod_phase, pod_status
 from proreus.engine.kubelet.restarts import Due, Restarts
 from proreus.engine.objects.metadata import Object, deleting, uid_of
 from proreus.engine.objects.resource_amounts import Amounts, read_amounts, requests_of, total
@@ -48,7 +48,7 @@ class _Held:
     started: float
     asked: Amounts
     report: PodReport | None = None
-    verdict: Verdict | None = None
+    verdict: NodeVerdict | None = None
     ordered: bool = False
     """Whether the runtime was told to start it."""
     stop_by: float | None = None
@@ -61,7 +61,7 @@ class _Held:
     ends: dict[str, ContainerReport] = field(default_factory=dict)
     """Of each container the last attempt that has ended."""
     phase: str = "Pending"
-    telling: Telling = field(default_factory=Telling)
+    telling: ContainerEvents = field(default_factory=ContainerEvents)
 
 
 class ResourceAgent:
@@ -88,7 +88,7 @@ class ResourceAgent:
                 continue
             orders += self.pod(pod, now)
         for report in running.values():
-            orders += (StopPod(report.uid, _NO_MORE_GRACE), RemovePod(report.uid))
+            orders += (StopPod(report.uid, _NO_MORE_GRACE), ForgetPod(report.uid))
         return orders
 
     def pod(self, pod: Object, now: Moment) -> list[Order]:
@@ -103,8 +103,8 @@ class ResourceAgent:
             held.restarts = Restarts(_first_attempts(pod))
             short = shortage(held.asked, self._taken(but=held), self._allocatable)
             if short is not None:
-                held.verdict = Verdict(short[0], short[1])
-                return [Note(pod, "Warning", *short), *self._told(held)]
+                held.verdict = NodeVerdict(short[0], short[1])
+                return [RecordPodEvent(pod, "Warning", *short), *self._told(held)]
         held.pod = pod
         return list(self._forward(held, now))
 
@@ -116,14 +116,14 @@ class ResourceAgent:
         held.gone = True
         if not held.ordered or not self._runs(held):
             del self._held[uid]
-            return [RemovePod(uid)] if held.ordered else []
+            return [ForgetPod(uid)] if held.ordered else []
         return list(self._stop(held, _NO_MORE_GRACE, now))
 
     def reported(self, report: PodReport, now: Moment) -> list[Order]:
         """The runtime tells how a pod is."""
         held = self._held.get(report.uid)
         if held is None:
-            return [RemovePod(report.uid)]
+            return [ForgetPod(report.uid)]
         held.report = report
         held.ends |= {one.name: one for one in report.containers if one.phase is Phase.EXITED}
         if held.gone:
@@ -168,14 +168,14 @@ class ResourceAgent:
         if held.verdict is None and held.deadline is not None:
             if now.steady >= held.deadline:
                 message = "Pod was active on the node longer than the specified deadline"
-                held.verdict = Verdict("DeadlineExceeded", message)
-                yield Note(held.pod, "Normal", "DeadlineExceeded", message)
+                held.verdict = NodeVerdict("DeadlineExceeded", message)
+                yield RecordPodEvent(held.pod, "Normal", "DeadlineExceeded", message)
             else:
                 yield WakeAt(held.deadline)
         if held.verdict is None and held.phase not in TERMINAL and held.report is not None:
             if held.report.overfull:
-                held.verdict = Verdict("Evicted", held.report.overfull)
-                yield Note(held.pod, "Warning", "Evicted", held.report.overfull)
+                held.verdict = NodeVerdict("Evicted", held.report.overfull)
+                yield RecordPodEvent(held.pod, "Warning", "Evicted", held.report.overfull)
         if held.verdict is not None:
             if self._runs(held):
                 evicted = held.verdict.reason == "Evicted"
@@ -222,7 +222,9 @@ class ResourceAgent:
             yield StopPod(uid_of(held.pod), grace)
 
     def _told(self, held: _Held) -> Iterator[Order]:
-        seen = Seen(held.pod, held.report, held.waits, held.ends, held.verdict, held.started, self.address)
+        seen = StatusInputs(
+            held.pod, held.report, held.waits, held.ends, held.verdict, held.started, self.address
+        )
         held.phase = pod_phase(seen)
         yield WriteStatus(held.pod, pod_status(seen), lazy=held.phase == "Pending" and held.verdict is None)
 

@@ -13,22 +13,22 @@ from typing import Any
 
 from proreus.engine.kubelet.handlers import Reached
 from proreus.engine.kubelet.hooks import HookFailed, hook_of, run_hook
-from proreus.engine.kubelet.pod_record import Standing, ended_report
+from proreus.engine.kubelet.pod_record import PodRecord, ended_report
 from proreus.engine.kubelet.probes import PROBES, Probed, probe
-from proreus.engine.kubelet.termination import Ending
+from proreus.engine.kubelet.termination import Termination
 from proreus.engine.kubelet.termination_message import Terminations
 from proreus.engine.runtimes import container_events
 from proreus.engine.runtimes.backend import (
     KILLED,
     UNKNOWN_END,
     Backend,
-    Ended,
+    ContainerExit,
     Launched,
     LaunchRefused,
 )
 from proreus.engine.runtimes.pod_reports import container_of
-from proreus.engine.runtimes.protocol import ContainerReport, Executed, Notice, Phase
-from proreus.engine.runtimes.start_backoff import Pauses, Waiting
+from proreus.engine.runtimes.protocol import CommandResult, ContainerReport, Notice, Phase
+from proreus.engine.runtimes.start_backoff import Pauses, StartBackoff
 
 _log = logging.getLogger(__name__)
 _KILL_GRACE = 30.0
@@ -36,7 +36,7 @@ _GREETED = "greeted"
 """The folder of a pod in which notes stand of the attempts whose `postStart` hook is through."""
 
 
-class Lives:
+class ContainerLifecycle:
     """See the module.
 
     folder: has a folder for each pod; tell: reports how a pod is now; launch: an attempt that is due, with
@@ -47,15 +47,15 @@ class Lives:
         self,
         backend: Backend,
         folder: Path,
-        launch: Callable[[Standing, str, Callable[[Notice], None]], Awaitable[Launched]],
-        tell: Callable[[Standing], None],
+        launch: Callable[[PodRecord, str, Callable[[Notice], None]], Awaitable[Launched]],
+        tell: Callable[[PodRecord], None],
         pauses: Pauses,
     ) -> None:
         self._backend, self._folder, self._launch, self._tell = backend, folder, launch, tell
         self._pauses, self._terminations = pauses, Terminations(folder, backend)
         self._arrival = asyncio.Event()
 
-    def ordered(self, standing: Standing, name: str) -> Coroutine[Any, Any, None]:
+    def ordered(self, standing: PodRecord, name: str) -> Coroutine[Any, Any, None]:
         """One attempt that was ordered now; it waits for hooks of containers that are listed before it."""
         before: list[asyncio.Event] = []
         for container in standing.pod["spec"]["containers"]:
@@ -69,7 +69,7 @@ class Lives:
             standing.greetings[name] = asyncio.Event()
         return self._after(before, standing, name)
 
-    async def _after(self, before: list[asyncio.Event], standing: Standing, name: str) -> None:
+    async def _after(self, before: list[asyncio.Event], standing: PodRecord, name: str) -> None:
         try:
             for greeting in before:
                 await greeting.wait()
@@ -77,14 +77,14 @@ class Lives:
         finally:
             self._greeting_is_over(standing, name)
 
-    def _greeting_is_over(self, standing: Standing, name: str) -> None:
+    def _greeting_is_over(self, standing: PodRecord, name: str) -> None:
         greeting = standing.greetings.pop(name, None)
         if greeting is not None:
             greeting.set()
 
-    async def _live(self, standing: Standing, name: str) -> None:
+    async def _live(self, standing: PodRecord, name: str) -> None:
         """Tried until it can be launched, then followed."""
-        waiting = Waiting(self._pauses, standing.stopping)
+        waiting = StartBackoff(self._pauses, standing.stopping)
         while not standing.stopping.is_set():
             arrival = self._arrival
             try:
@@ -101,7 +101,7 @@ class Lives:
             async for later in waiting.after(refused, image, arrival):
                 self._waits(standing, name, later)
         else:
-            self._end(standing, name, Ended(KILLED, UNKNOWN_END, "never started", time.time()))
+            self._end(standing, name, ContainerExit(KILLED, UNKNOWN_END, "never started", time.time()))
             return
         standing.reports[name] = replace(standing.reports[name], reason="ContainerCreating", message="")
         self._tell_of(standing, name, container_events.created(name))
@@ -116,13 +116,13 @@ class Lives:
         self._arrival.set()
         self._arrival = asyncio.Event()
 
-    def _waits(self, standing: Standing, name: str, refused: LaunchRefused) -> None:
+    def _waits(self, standing: PodRecord, name: str, refused: LaunchRefused) -> None:
         """It cannot be started as things are, and is tried again."""
         for notice in refused.notices:
             self._tell_of(standing, name, notice)
         self._note(standing, name, reason=refused.reason, message=str(refused))
 
-    async def follow(self, standing: Standing, name: str, launched: Launched) -> None:
+    async def follow(self, standing: PodRecord, name: str, launched: Launched) -> None:
         """From its start to its end; its hook is run first, then it is probed."""
         standing.ids[name] = launched.id
         began: dict[str, Any] = {
@@ -161,7 +161,7 @@ class Lives:
             ended = replace(ended, message=standing.doom.pop(name))
         self._end(standing, name, await self._told(standing, name, ended))
 
-    def greeted(self, standing: Standing, name: str) -> bool:
+    def greeted(self, standing: PodRecord, name: str) -> bool:
         """Whether its `postStart` hook is through, or there is none: only then it counts as running."""
         container = container_of(standing.pod, name)
         return hook_of(container, "postStart") is None or self._greeting(standing, name).exists()
@@ -170,15 +170,15 @@ class Lives:
         """A container's id as others are told it."""
         return f"{self._backend.scheme}://{id.removeprefix(str(self._folder) + '/')}"
 
-    def _runs(self, standing: Standing, name: str, began: Mapping[str, Any]) -> None:
+    def _runs(self, standing: PodRecord, name: str, began: Mapping[str, Any]) -> None:
         container = container_of(standing.pod, name)
         ready = not (container.get("readinessProbe") or container.get("startupProbe"))
         self._note(standing, name, **began, phase=Phase.RUNNING, reason="", message="", ready=ready)
 
-    def _greeting(self, standing: Standing, name: str) -> Path:
+    def _greeting(self, standing: PodRecord, name: str) -> Path:
         return self._folder / standing.uid / _GREETED / f"{name}-{standing.reports[name].attempt}"
 
-    async def _greet(self, standing: Standing, name: str, over: asyncio.Future[Ended]) -> bool:
+    async def _greet(self, standing: PodRecord, name: str, over: asyncio.Future[ContainerExit]) -> bool:
         """Its `postStart` hook; whether it counts as running now. One that fails has the container killed."""
         handler = hook_of(container_of(standing.pod, name), "postStart")
         assert handler is not None
@@ -205,7 +205,7 @@ class Lives:
         note.touch()
         return True
 
-    async def _probe(self, standing: Standing, name: str) -> None:
+    async def _probe(self, standing: PodRecord, name: str) -> None:
         container = container_of(standing.pod, name)
         if not any(container.get(one) for one in PROBES):
             return
@@ -225,15 +225,15 @@ class Lives:
 
         await probe(Probed(self._reached(standing, name), ready, unwell, fail))
 
-    def _reached(self, standing: Standing, name: str) -> Reached:
+    def _reached(self, standing: PodRecord, name: str) -> Reached:
         id = standing.ids[name]
 
-        async def execute(command: list[str], limit: float) -> Executed:
+        async def execute(command: list[str], limit: float) -> CommandResult:
             return await self._backend.execute(id, command, b"", limit)
 
         return Reached(container_of(standing.pod, name), standing.address, execute)
 
-    def _ending(self, standing: Standing, name: str) -> Ending:
+    def _ending(self, standing: PodRecord, name: str) -> Termination:
         id, handler = standing.ids[name], hook_of(container_of(standing.pod, name), "preStop")
         reached = self._reached(standing, name)
 
@@ -248,10 +248,10 @@ class Lives:
                 _log.info("preStop of container %s of pod %s: %s", name, standing.uid, failed)
                 self._tell_of(standing, name, Notice("Warning", "FailedPreStopHook", "PreStopHook failed"))
 
-        return Ending(stop, None if handler is None else farewell)
+        return Termination(stop, None if handler is None else farewell)
 
     def _kill(
-        self, standing: Standing, name: str, message: str, told: str, grace: float | None = None
+        self, standing: PodRecord, name: str, message: str, told: str, grace: float | None = None
     ) -> None:
         """End an attempt that is not to go on as it is; the agent sees to the next one."""
         standing.doom[name] = message
@@ -262,18 +262,18 @@ class Lives:
         ending.order(time.monotonic() + (_KILL_GRACE if grace is None else float(grace)))
         ending.take_turn()
 
-    def _tell_of(self, standing: Standing, name: str, notice: Notice) -> None:
+    def _tell_of(self, standing: PodRecord, name: str, notice: Notice) -> None:
         standing.reports[name] = standing.reports[name].with_notice(notice)
         self._tell(standing)
 
-    async def _told(self, standing: Standing, name: str, ended: Ended) -> Ended:
+    async def _told(self, standing: PodRecord, name: str, ended: ContainerExit) -> ContainerExit:
         return await self._terminations.told(standing.pod, name, standing.reports[name].attempt, ended)
 
-    def _end(self, standing: Standing, name: str, ended: Ended) -> None:
+    def _end(self, standing: PodRecord, name: str, ended: ContainerExit) -> None:
         standing.reports[name] = ended_report(standing.reports[name], ended)
         self._tell(standing)
 
-    def _note(self, standing: Standing, name: str, **changes: Any) -> None:
+    def _note(self, standing: PodRecord, name: str, **changes: Any) -> None:
         before: ContainerReport = standing.reports[name]
         standing.reports[name] = replace(before, **changes)
         if standing.reports[name] != before:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from proreus.engine.kubelet.capacity import machine_capacity
 from proreus.engine.kubelet.container_env import ALLOCATABLE, environment, expanded_all
-from proreus.engine.kubelet.gpu_allocation import GpuHolding
-from proreus.engine.kubelet.pod_record import Standing
+from proreus.engine.kubelet.gpu_allocation import GpuAllocation
+from proreus.engine.kubelet.pod_record import PodRecord
 from proreus.engine.kubelet.termination_message import stand_message
 from proreus.engine.kubelet.volumes.manager import Volumes
-from proreus.engine.runtimes.backend import Plan
+from proreus.engine.runtimes.backend import ContainerPlan
 from proreus.engine.runtimes.config_refs import References
 from proreus.engine.runtimes.options import MachineOptions
 from proreus.engine.runtimes.pod_reports import container_of
@@ -22,10 +22,12 @@ _VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 class Planner:
     """Looks up what specs refer to; `folder` has a folder for each pod."""
 
-    def __init__(self, folder: Path, options: MachineOptions, gpus: GpuHolding, *, own_files: bool) -> None:
+    def __init__(
+        self, folder: Path, options: MachineOptions, gpus: GpuAllocation, *, own_files: bool
+    ) -> None:
         self._folder, self._options, self._gpus, self._own_files = folder, options, gpus, own_files
 
-    async def plan(self, standing: Standing, name: str) -> Plan:
+    async def plan(self, standing: PodRecord, name: str) -> ContainerPlan:
         """The attempt that is due; its volumes stand then. Raises `LaunchRefused`."""
         container, references = container_of(standing.pod, name), self._options.references
         volumes = self.volumes(standing, references)
@@ -37,7 +39,7 @@ class Planner:
         gpus = self._gpus.give(standing, container)
         if gpus is not None:
             variables[_VISIBLE] = gpus.visible
-        return Plan(
+        return ContainerPlan(
             standing.pod,
             container,
             standing.reports[name].attempt,
@@ -52,7 +54,7 @@ class Planner:
         """What pods may have of this machine."""
         return machine_capacity(self._options.root, self._options.reserved, "").allocatable
 
-    def volumes(self, standing: Standing, references: References) -> Volumes:
+    def volumes(self, standing: PodRecord, references: References) -> Volumes:
         """The pod's."""
         return Volumes(
             self._folder / standing.uid / "volumes",

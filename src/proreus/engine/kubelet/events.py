@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from proreus.engine.kubelet.instructions import Note
+from proreus.engine.kubelet.instructions import RecordPodEvent
 from proreus.engine.kubelet.restarts import Due
 from proreus.engine.objects.metadata import Object, key_of, uid_of
 from proreus.engine.runtimes.protocol import Phase, PodReport
 
 
 @dataclass(slots=True)
-class Telling:
+class ContainerEvents:
     """What was told of a pod so far; one for each pod."""
 
     _said: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -20,7 +20,7 @@ class Telling:
     _waits: dict[str, int] = field(default_factory=dict)
     """Of each container the attempt that it was last told to wait for."""
 
-    def news(self, pod: Object, report: PodReport) -> Iterator[Note]:
+    def news(self, pod: Object, report: PodReport) -> Iterator[RecordPodEvent]:
         """Whatever the report has that was not told yet."""
         for one in report.containers:
             if not one.notices:
@@ -30,9 +30,9 @@ class Telling:
                 said = 0
             self._said[one.name] = (one.attempt, one.forgotten + len(one.notices))
             for notice in one.notices[max(0, said - one.forgotten) :]:
-                yield Note(pod, notice.type, notice.reason, notice.message, one.name)
+                yield RecordPodEvent(pod, notice.type, notice.reason, notice.message, one.name)
 
-    def pauses(self, pod: Object, waits: Iterable[Due]) -> Iterator[Note]:
+    def pauses(self, pod: Object, waits: Iterable[Due]) -> Iterator[RecordPodEvent]:
         """Containers that crashed, and wait before they are tried again."""
         for due in waits:
             if due.pause and self._waits.get(due.container) != due.attempt:
@@ -42,11 +42,11 @@ class Telling:
                     f"Back-off restarting failed container {due.container}"
                     f" in pod {name}_{namespace}({uid_of(pod)})"
                 )
-                yield Note(pod, "Warning", "BackOff", told, due.container)
+                yield RecordPodEvent(pod, "Warning", "BackOff", told, due.container)
 
 
-def killings(pod: Object, report: PodReport | None) -> Iterator[Note]:
+def killings(pod: Object, report: PodReport | None) -> Iterator[RecordPodEvent]:
     """Of the containers that run, now that the pod is to end."""
     for one in report.containers if report is not None else ():
         if one.phase is Phase.RUNNING:
-            yield Note(pod, "Normal", "Killing", f"Stopping container {one.name}", one.name)
+            yield RecordPodEvent(pod, "Normal", "Killing", f"Stopping container {one.name}", one.name)

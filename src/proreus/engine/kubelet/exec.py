@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 
-from proreus.engine.kubelet.pod_record import Standing
+from proreus.engine.kubelet.pod_record import PodRecord
 from proreus.engine.runtimes import logs
 from proreus.engine.runtimes.backend import Backend, Written
 from proreus.engine.runtimes.pod_reports import container_of, last_report
@@ -12,18 +12,18 @@ from proreus.engine.runtimes.ports import reach
 from proreus.engine.runtimes.protocol import (
     AttachWanted,
     ContainerReport,
+    ContainerSession,
     LogWanted,
     Phase,
     RuntimeRefused,
-    Session,
 )
 from proreus.engine.wire.duplex import Connection
 
 
-class Inside:
+class ContainerAccess:
     """Of the pods that stand now."""
 
-    def __init__(self, backend: Backend, pods: Mapping[str, Standing]) -> None:
+    def __init__(self, backend: Backend, pods: Mapping[str, PodRecord]) -> None:
         self._backend, self._pods = backend, pods
 
     def logs(self, uid: str, wanted: LogWanted) -> AsyncIterator[bytes]:
@@ -40,7 +40,7 @@ class Inside:
         ended = self._over(uid, standing, wanted.container, attempt)
         return logs.read(self._backend.log(uid, wanted.container, attempt), wanted, ended)
 
-    async def attach(self, uid: str, wanted: AttachWanted) -> Session:
+    async def attach(self, uid: str, wanted: AttachWanted) -> ContainerSession:
         """The container that runs, this attempt at it."""
         id = self.running(uid, wanted.container)
         standing, report = self._last(uid, wanted.container)
@@ -65,7 +65,7 @@ class Inside:
             raise RuntimeRefused(f"container {container} is not running")
         return standing.ids[container]
 
-    def _over(self, uid: str, standing: Standing, name: str, attempt: int) -> Callable[[], bool]:
+    def _over(self, uid: str, standing: PodRecord, name: str, attempt: int) -> Callable[[], bool]:
         """Whether an attempt has ended."""
 
         def ended() -> bool:
@@ -74,7 +74,7 @@ class Inside:
 
         return ended
 
-    def _last(self, uid: str, container: str) -> tuple[Standing, ContainerReport]:
+    def _last(self, uid: str, container: str) -> tuple[PodRecord, ContainerReport]:
         standing = self._pods.get(uid)
         if standing is None:
             raise RuntimeRefused("this node does not run that pod")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from proreus.engine.kubelet.pod_record import Standing
+from proreus.engine.kubelet.pod_record import PodRecord
 from proreus.engine.objects.resource_amounts import read_amounts
 from proreus.engine.runtimes.backend import GpusGiven, LaunchRefused
 from proreus.engine.runtimes.gpus import list_gpus, shared_nodes
@@ -18,18 +18,18 @@ _NOTE = "gpus.json"
 """In the folder of a pod: the ids of the GPUs that its containers have."""
 
 
-class GpuHolding:
+class GpuAllocation:
     """A container has its GPUs, attempt for attempt, until its pod is over or gone.
 
     folder: has a folder for each pod; devices: below it GPUs are looked for; pods: those that stand now.
     """
 
-    def __init__(self, folder: Path, devices: Path, pods: Mapping[str, Standing]) -> None:
+    def __init__(self, folder: Path, devices: Path, pods: Mapping[str, PodRecord]) -> None:
         self._folder, self._devices, self._pods = folder, devices, pods
-        self._holders: dict[str, Standing] = {}
+        self._holders: dict[str, PodRecord] = {}
         """Pods with GPUs, those that are being removed included: something of them may still run."""
 
-    def give(self, standing: Standing, container: Mapping[str, Any]) -> GpusGiven | None:
+    def give(self, standing: PodRecord, container: Mapping[str, Any]) -> GpusGiven | None:
         """What the container has from now on; None on a machine without GPUs. Raises `LaunchRefused`."""
         listed = {gpu.id: gpu.node for gpu in list_gpus(self._devices)}
         name, wanted = str(container["name"]), _wanted(container)
@@ -48,7 +48,7 @@ class GpuHolding:
         nodes = tuple(listed[id] for id in ids)
         return GpusGiven(ids, (*nodes, *shared_nodes(self._devices)) if ids else ())
 
-    def take_up(self, standing: Standing) -> None:
+    def take_up(self, standing: PodRecord) -> None:
         """What an earlier agent had noted of a pod."""
         try:
             noted = json.loads((self._folder / standing.uid / _NOTE).read_bytes())
@@ -61,7 +61,7 @@ class GpuHolding:
         """Nothing is left of the pod."""
         self._holders.pop(uid, None)
 
-    def _taken(self, standing: Standing, name: str) -> set[str]:
+    def _taken(self, standing: PodRecord, name: str) -> set[str]:
         """By whomever else; what the pod's own init containers had is the next container's."""
         inits = _passing(standing.pod)
         found = {
@@ -72,7 +72,7 @@ class GpuHolding:
                 found.update(id for ids in pod.gpus.values() for id in ids)
         return found
 
-    def _note(self, standing: Standing, name: str, ids: tuple[str, ...]) -> None:
+    def _note(self, standing: PodRecord, name: str, ids: tuple[str, ...]) -> None:
         """On the disk first: an agent that is killed now must not hand them out again."""
         gpus = {**standing.gpus, name: ids}
         note = self._folder / standing.uid / _NOTE
@@ -94,7 +94,7 @@ def _passing(pod: Mapping[str, Any]) -> set[str]:
     return {str(one["name"]) for one in inits if one.get("restartPolicy") != "Always"}
 
 
-def _rests(standing: Standing) -> bool:
+def _rests(standing: PodRecord) -> bool:
     """Whether nothing of it will run any more."""
     if standing.stopping.is_set():
         return all(report.finished for report in standing.reports.values())

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from proreus.engine.runtimes.protocol import Executed
+from proreus.engine.runtimes.protocol import CommandResult
 
 _MOST_HEAD = 64 * 1024
 _MOST_TOLD = 1024
@@ -27,7 +27,7 @@ class Reached:
 
     container: Mapping[str, Any]
     address: str
-    execute: Callable[[list[str], float], Awaitable[Executed]]
+    execute: Callable[[list[str], float], Awaitable[CommandResult]]
     """A command in it, and the most seconds that it may take."""
 
 

@@ -26,10 +26,10 @@ from proreus.engine.kubelet.node_status import (
     node_status,
     renewed_lease,
 )
-from proreus.engine.kubelet.usage.reporter import Measuring
+from proreus.engine.kubelet.usage.reporter import UsageReporter
 from proreus.engine.leader_election import FAREWELL_SECONDS
-from proreus.engine.objects.errors import AlreadyExists, NotFound, Refused, Unserviceable
-from proreus.engine.objects.intents import Change, Want
+from proreus.engine.objects.errors import AlreadyExists, NotFound, StatusError, Unserviceable
+from proreus.engine.objects.intents import Change, Intent
 from proreus.engine.objects.kinds import LEASE, LEASE_NAMESPACE, NODE
 from proreus.engine.objects.metadata import Object, name_of
 from proreus.engine.objects.registry import Registry
@@ -66,7 +66,7 @@ class Heartbeats:
         timers: Timers,
         nodes: Mapping[str, Housed],
         stands: Callable[[str], bool],
-        measuring: Measuring,
+        measuring: UsageReporter,
         process: str = "",
     ) -> None:
         """process: in whose name nodes are claimed; "": in nobody's."""
@@ -104,7 +104,7 @@ class Heartbeats:
 
     async def release(self) -> None:
         """Whoever comes next may claim the nodes at once."""
-        wants: list[Want] = [
+        wants: list[Intent] = [
             self._registry.editing(LEASE, LEASE_NAMESPACE, name, lambda lease: released(lease, self._process))
             for name in self._nodes
             if self._process
@@ -151,7 +151,7 @@ class Heartbeats:
 
     async def put_right(self, names: Sequence[str]) -> list[str]:
         """The API shows these nodes as they are. Returns those that the store had no answer for."""
-        wants: list[Want] = [
+        wants: list[Intent] = [
             self._registry.editing(NODE, "", name, self._as_it_is(name), subresource="status")
             for name in names
         ]
@@ -162,7 +162,7 @@ class Heartbeats:
         return untold
 
     async def _renew(self, names: Sequence[str]) -> None:
-        wants: list[Want] = [
+        wants: list[Intent] = [
             self._registry.editing(LEASE, LEASE_NAMESPACE, name, self._alive(name)) for name in names
         ]
         outcomes = await self._registry.commit_each(wants)
@@ -228,7 +228,7 @@ def beats_for(nodes: int) -> int:
     return min(max(_FEWEST_BEATS, math.ceil(nodes / _AT_A_BEAT)), _MOST_BEATS)
 
 
-def _existed(outcome: dict[str, object] | Refused) -> bool:
-    if isinstance(outcome, Refused) and not isinstance(outcome, AlreadyExists):
+def _existed(outcome: dict[str, object] | StatusError) -> bool:
+    if isinstance(outcome, StatusError) and not isinstance(outcome, AlreadyExists):
         raise outcome
     return isinstance(outcome, AlreadyExists)

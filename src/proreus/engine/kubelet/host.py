@@ -14,9 +14,9 @@ from proreus.engine.kubelet.agent import ResourceAgent
 from proreus.engine.kubelet.heartbeats import Heartbeats, Housed
 from proreus.engine.kubelet.instructions import (
     FinishDeletion,
-    Note,
+    ForgetPod,
     Order,
-    RemovePod,
+    RecordPodEvent,
     StartContainer,
     StartPod,
     StopPod,
@@ -25,22 +25,22 @@ from proreus.engine.kubelet.instructions import (
 )
 from proreus.engine.kubelet.node_lease import NodeTaken
 from proreus.engine.kubelet.node_status import looks_well
-from proreus.engine.kubelet.status_writer import Writing
-from proreus.engine.kubelet.usage.reporter import Measuring
+from proreus.engine.kubelet.status_writer import StatusWriter
+from proreus.engine.kubelet.usage.reporter import UsageReporter
 from proreus.engine.objects.errors import Unserviceable
-from proreus.engine.objects.event_recorder import Recorder
+from proreus.engine.objects.event_recorder import EventRecorder
 from proreus.engine.objects.kinds import NODE, POD, Kind
 from proreus.engine.objects.metadata import Object, name_of, uid_of
 from proreus.engine.objects.registry import ObjectEvent, Registry
 from proreus.engine.runtimes.clock import Cancellable, Moment, Timers
 from proreus.engine.runtimes.protocol import (
     AttachWanted,
+    CommandResult,
     CommandWanted,
-    Executed,
+    ContainerSession,
     LogWanted,
     PodReport,
     RuntimeRefused,
-    Session,
 )
 from proreus.engine.runtimes.stats import TOPIC, Trend
 from proreus.engine.watch.shared_informer import SharedInformer
@@ -74,11 +74,13 @@ class ResourceHost:
         self._alarms: dict[str, tuple[float, Cancellable]] = {}
         self._claimed = False
         runtimes = {name: one.runtime for name, one in self._nodes.items()}
-        self._measuring = Measuring(runtimes, registry.notes(TOPIC))
+        self._measuring = UsageReporter(runtimes, registry.notes(TOPIC))
         self._heartbeats = Heartbeats(
             registry, timers, self._nodes, lambda name: ("", name) in seen.objects, self._measuring, process
         )
-        self._writing = Writing(registry, Recorder(registry, "proreus-resource-agent", timers.wall), timers)
+        self._writing = StatusWriter(
+            registry, EventRecorder(registry, "proreus-resource-agent", timers.wall), timers
+        )
         self._pods, self._begun = pods, False
         self._unwell: set[str] = set()
         self._unwell_seen = asyncio.Event()
@@ -134,15 +136,15 @@ class ResourceHost:
 
     async def execute(
         self, uid: str, container: str, command: Sequence[str], stdin: bytes = b"", timeout: float = 60.0
-    ) -> Executed:
+    ) -> CommandResult:
         """See `PodExec`."""
         return await self._housed(uid).runtime.execute(uid, container, command, stdin, timeout)
 
-    async def begin(self, uid: str, wanted: CommandWanted) -> Session:
+    async def begin(self, uid: str, wanted: CommandWanted) -> ContainerSession:
         """See `PodExec`."""
         return await self._housed(uid).runtime.begin(uid, wanted)
 
-    async def attach(self, uid: str, wanted: AttachWanted) -> Session:
+    async def attach(self, uid: str, wanted: AttachWanted) -> ContainerSession:
         """See `PodExec`."""
         return await self._housed(uid).runtime.attach(uid, wanted)
 
@@ -246,11 +248,11 @@ class ResourceHost:
                     runtime.start_container(uid, container, attempt)
                 case StopPod(uid, grace):
                     runtime.stop(uid, grace)
-                case RemovePod(uid):
+                case ForgetPod(uid):
                     runtime.remove(uid)
                 case WakeAt(steady):
                     self._wake(node, steady)
-                case WriteStatus() | FinishDeletion() | Note():
+                case WriteStatus() | FinishDeletion() | RecordPodEvent():
                     self._writing.take(order)
 
     def _wake(self, node: str, steady: float) -> None:

@@ -34,7 +34,7 @@ class StopPod:
 
 
 @dataclass(frozen=True, slots=True)
-class RemovePod:
+class ForgetPod:
     """The runtime is to forget the pod."""
 
     uid: str
@@ -58,7 +58,7 @@ class FinishDeletion:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class RecordPodEvent:
     """An event for people: what happened to the pod."""
 
     pod: Object
@@ -76,4 +76,6 @@ class WakeAt:
     steady: float
 
 
-Order = StartPod | StartContainer | StopPod | RemovePod | WriteStatus | FinishDeletion | Note | WakeAt
+Order = (
+    StartPod | StartContainer | StopPod | ForgetPod | WriteStatus | FinishDeletion | RecordPodEvent | WakeAt
+)

@@ -18,16 +18,16 @@ from typing import Any
 import msgspec
 
 from proreus.engine.kubelet.capacity import machine_capacity
-from proreus.engine.kubelet.container_lifecycle import Lives
+from proreus.engine.kubelet.container_lifecycle import ContainerLifecycle
 from proreus.engine.kubelet.container_plan import Planner
-from proreus.engine.kubelet.exec import Inside
-from proreus.engine.kubelet.gpu_allocation import GpuHolding
-from proreus.engine.kubelet.pod_record import Standing, ended_report
+from proreus.engine.kubelet.exec import ContainerAccess
+from proreus.engine.kubelet.gpu_allocation import GpuAllocation
+from proreus.engine.kubelet.pod_record import PodRecord, ended_report
 from proreus.engine.kubelet.probes import PROBES
 from proreus.engine.kubelet.termination_message import Terminations
-from proreus.engine.kubelet.usage.pods import Using
-from proreus.engine.kubelet.volumes.refresh import Following
-from proreus.engine.runtimes.backend import Backend, Found, Launched, LaunchRefused
+from proreus.engine.kubelet.usage.pods import PodUsage
+from proreus.engine.kubelet.volumes.refresh import VolumeRefresh
+from proreus.engine.runtimes.backend import Backend, Launched, LaunchRefused, RecoveredContainer
 from proreus.engine.runtimes.folder_removal import remove_tree
 from proreus.engine.runtimes.gpus import list_gpus
 from proreus.engine.runtimes.images.pull import have_image
@@ -36,9 +36,10 @@ from proreus.engine.runtimes.pod_reports import container_of, first_attempt
 from proreus.engine.runtimes.protocol import (
     AttachWanted,
     Capacity,
+    CommandResult,
     CommandWanted,
     ContainerReport,
-    Executed,
+    ContainerSession,
     Image,
     LogWanted,
     NodeUse,
@@ -47,7 +48,6 @@ from proreus.engine.runtimes.protocol import (
     Pod,
     PodReport,
     PodUse,
-    Session,
     Use,
 )
 from proreus.engine.wire.duplex import Connection
@@ -61,17 +61,19 @@ class MachineRuntime:
     def __init__(self, backend: Backend, options: MachineOptions) -> None:
         self._backend, self._options = backend, options
         self._folder = options.root / "pods"
-        self._pods: dict[str, Standing] = {}
+        self._pods: dict[str, PodRecord] = {}
         self._hear: Callable[[PodReport], None] = lambda report: None
         self._chores: set[asyncio.Task[None]] = set()
         self._leaving: dict[str, asyncio.Task[None]] = {}
         self._making = asyncio.Lock()
-        self._gpus = GpuHolding(self._folder, options.devices, self._pods)
+        self._gpus = GpuAllocation(self._folder, options.devices, self._pods)
         self._planner = Planner(self._folder, options, self._gpus, own_files=backend.own_files)
-        self._lives = Lives(backend, self._folder, self._launch, self._tell, options.pauses)
-        self._inside = Inside(backend, self._pods)
-        self._using = Using(backend, self._folder, self._pods)
-        self._following = Following(self._pods, self._folder, self._planner, self._using.looking, self._tell)
+        self._lives = ContainerLifecycle(backend, self._folder, self._launch, self._tell, options.pauses)
+        self._inside = ContainerAccess(backend, self._pods)
+        self._using = PodUsage(backend, self._folder, self._pods)
+        self._following = VolumeRefresh(
+            self._pods, self._folder, self._planner, self._using.looking, self._tell
+        )
 
     @classmethod
     async def opened(cls, backend: Backend, options: MachineOptions) -> MachineRuntime:
@@ -81,7 +83,7 @@ class MachineRuntime:
         for folder in runtime._folder.iterdir():
             with contextlib.suppress(FileNotFoundError, msgspec.DecodeError):
                 pod = msgspec.json.decode((folder / "pod.json").read_bytes())
-                standing = runtime._pods[folder.name] = Standing(pod)
+                standing = runtime._pods[folder.name] = PodRecord(pod)
                 runtime._gpus.take_up(standing)
                 runtime._following.take_up(standing)
         found = await backend.recover(sorted(runtime._pods))
@@ -121,7 +123,7 @@ class MachineRuntime:
 
     def start(self, pod: Pod, containers: Sequence[str]) -> None:
         """A folder and a sandbox for the pod, then its containers."""
-        standing = Standing(pod)
+        standing = PodRecord(pod)
         if standing.uid in self._pods:
             return
         self._pods[standing.uid] = standing
@@ -206,7 +208,7 @@ class MachineRuntime:
         return self._using.stats()
 
     def pod_stats(self) -> Sequence[PodUse]:
-        """See `Using.pod_stats`."""
+        """See `PodUsage.pod_stats`."""
         return self._using.pod_stats()
 
     def node_stats(self) -> NodeUse:
@@ -227,15 +229,15 @@ class MachineRuntime:
 
     async def execute(
         self, uid: str, container: str, command: Sequence[str], stdin: bytes = b"", timeout: float = 60.0
-    ) -> Executed:
+    ) -> CommandResult:
         """In the container that runs."""
         return await self._backend.execute(self._inside.running(uid, container), command, stdin, timeout)
 
-    async def begin(self, uid: str, wanted: CommandWanted) -> Session:
+    async def begin(self, uid: str, wanted: CommandWanted) -> ContainerSession:
         """In the container that runs."""
         return await self._backend.begin(self._inside.running(uid, wanted.container), wanted)
 
-    async def attach(self, uid: str, wanted: AttachWanted) -> Session:
+    async def attach(self, uid: str, wanted: AttachWanted) -> ContainerSession:
         """The container that runs, this attempt at it."""
         return await self._inside.attach(uid, wanted)
 
@@ -243,12 +245,12 @@ class MachineRuntime:
         """The pods' network is the machine's."""
         return await self._inside.connect(uid, port)
 
-    def _begin(self, standing: Standing, name: str, attempt: int) -> None:
+    def _begin(self, standing: PodRecord, name: str, attempt: int) -> None:
         standing.reports[name] = ContainerReport(name, Phase.WAITING, attempt, reason="ContainerCreating")
         life = self._lives.ordered(standing, name)
         standing.tasks[name] = self._chore(life, f"container {name} of pod {standing.uid}")
 
-    async def _launch(self, standing: Standing, name: str, tell: Callable[[Notice], None]) -> Launched:
+    async def _launch(self, standing: PodRecord, name: str, tell: Callable[[Notice], None]) -> Launched:
         async with standing.stand:
             if not standing.address:
                 await self._stand(standing)
@@ -256,7 +258,7 @@ class MachineRuntime:
         await have_image(self._backend, plan.container, tell, self._making)
         return await self._backend.launch(plan)
 
-    async def _stand(self, standing: Standing) -> None:
+    async def _stand(self, standing: PodRecord) -> None:
         leaving = self._leaving.get(standing.uid)
         if leaving is not None:
             await asyncio.wait({leaving})
@@ -273,7 +275,7 @@ class MachineRuntime:
             standing.failure = str(error)
             raise
 
-    async def _stop_all(self, standing: Standing) -> None:
+    async def _stop_all(self, standing: PodRecord) -> None:
         """All hooks at once; then the containers are asked to end, then one sidecar after the other."""
         for ending in standing.endings.values():
             ending.order(standing.stop_by)
@@ -287,7 +289,7 @@ class MachineRuntime:
                 await asyncio.wait(tasks)
         self._tell(standing)
 
-    async def _leave(self, uid: str, standing: Standing) -> None:
+    async def _leave(self, uid: str, standing: PodRecord) -> None:
         await asyncio.gather(*standing.tasks.values(), return_exceptions=True)
         try:
             await self._backend.raze(uid)
@@ -296,7 +298,7 @@ class MachineRuntime:
         finally:  # what is left of one that cannot be removed goes when the node is started anew
             self._leaving.pop(uid, None)
 
-    async def _told(self, standing: Standing, attempt: Found) -> Found:
+    async def _told(self, standing: PodRecord, attempt: RecoveredContainer) -> RecoveredContainer:
         """One that has ended meanwhile, with what it left to be told of it."""
         launched = attempt.launched
         if launched.ended is None:
@@ -305,7 +307,7 @@ class MachineRuntime:
         ended = await terminations.told(standing.pod, attempt.name, attempt.attempt, launched.ended)
         return replace(attempt, launched=replace(launched, ended=ended))
 
-    def _take_up(self, standing: Standing, found: Sequence[Found]) -> None:
+    def _take_up(self, standing: PodRecord, found: Sequence[RecoveredContainer]) -> None:
         """Attempts that an earlier runtime began: those that run are followed on."""
         standing.address = self._options.address
         for one in sorted(found, key=lambda one: (one.name, one.attempt)):
@@ -337,7 +339,7 @@ class MachineRuntime:
                 follow = self._lives.follow(standing, name, launched)
                 standing.tasks[name] = self._chore(follow, f"container {name} of pod {standing.uid}")
 
-    def _tell(self, standing: Standing) -> None:
+    def _tell(self, standing: PodRecord) -> None:
         if self._pods.get(standing.uid) is standing:
             self._hear(_report(standing))
 
@@ -354,7 +356,7 @@ class MachineRuntime:
             _log.error("%s failed", task.get_name(), exc_info=task.exception())
 
 
-def _report(standing: Standing) -> PodReport:
+def _report(standing: PodRecord) -> PodReport:
     return PodReport(
         standing.uid,
         tuple(standing.reports.values()),

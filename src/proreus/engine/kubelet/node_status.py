@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from proreus.engine.kubelet.usage.reporter import Load
+from proreus.engine.kubelet.usage.reporter import NodeLoad
 from proreus.engine.objects.conditions import Condition, holds, with_conditions
 from proreus.engine.objects.kinds import LEASE, LEASE_NAMESPACE, NODE
 from proreus.engine.objects.metadata import Object, name_of
@@ -143,7 +143,7 @@ def new_lease(node: str, now: float) -> Object:
     }
 
 
-def renewed_lease(lease: Object, load: Load, now: float) -> Object:
+def renewed_lease(lease: Object, load: NodeLoad, now: float) -> Object:
     """A sign of life, and what is used."""
     annotations = {
         **(lease["metadata"].get("annotations") or {}),

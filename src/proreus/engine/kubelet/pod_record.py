@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field, replace
 
-from proreus.engine.kubelet.termination import Ending
-from proreus.engine.runtimes.backend import Ended
+from proreus.engine.kubelet.termination import Termination
+from proreus.engine.runtimes.backend import ContainerExit
 from proreus.engine.runtimes.protocol import ContainerReport, Phase, Pod
 
 
 @dataclass
-class Standing:
+class PodRecord:
     """A pod in this runtime."""
 
     pod: Pod
@@ -25,7 +25,7 @@ class Standing:
     earlier: dict[str, tuple[int, str]] = field(default_factory=dict)
     """Attempt and id before the last, for `logs --previous`."""
     tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
-    endings: dict[str, Ending] = field(default_factory=dict)
+    endings: dict[str, Termination] = field(default_factory=dict)
     """Of the attempts that run."""
     greetings: dict[str, asyncio.Event] = field(default_factory=dict)
     """Of the containers that begin with a hook: whether whoever is listed after them may begin."""
@@ -43,7 +43,7 @@ class Standing:
         return str(self.pod["metadata"]["uid"])
 
 
-def ended_report(report: ContainerReport, ended: Ended) -> ContainerReport:
+def ended_report(report: ContainerReport, ended: ContainerExit) -> ContainerReport:
     """What is told of an attempt that has ended so."""
     started = report.started or ended.finished
     return replace(

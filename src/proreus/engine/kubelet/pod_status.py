@@ -18,7 +18,7 @@ TERMINAL = ("Succeeded", "Failed")
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class NodeVerdict:
     """Why the node itself ended or refused the pod."""
 
     reason: str
@@ -26,7 +26,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class StatusInputs:
     """All that a status is made of."""
 
     pod: Mapping[str, Any]
@@ -35,14 +35,14 @@ class Seen:
     """Containers that wait for another attempt."""
     ends: Mapping[str, ContainerReport]
     """How the attempts before the last ended that this agent saw the end of."""
-    verdict: Verdict | None
+    verdict: NodeVerdict | None
     started: float
     """When the node took the pod, by the wall clock."""
     address: str
     """The node's."""
 
 
-def pod_phase(seen: Seen) -> str:
+def pod_phase(seen: StatusInputs) -> str:
     """As the kubelet computes it."""
     spec = seen.pod["spec"]
     reports = _by_name(seen.report)
@@ -73,7 +73,7 @@ def _phase_of(policy: str, reports: list[ContainerReport | None]) -> str:
     return "Succeeded" if all(one.exit_code == 0 for one in told) else "Failed"
 
 
-def pod_status(seen: Seen) -> dict[str, Any]:
+def pod_status(seen: StatusInputs) -> dict[str, Any]:
     """What the node has to say; `merged` puts it into what stands."""
     spec, reports = seen.pod["spec"], _by_name(seen.report)
     phase = pod_phase(seen)
@@ -118,7 +118,7 @@ def merged(standing: Mapping[str, Any], told: Mapping[str, Any], now: float) -> 
     return None if status == standing else status
 
 
-def _conditions(seen: Seen, phase: str) -> list[Condition]:
+def _conditions(seen: StatusInputs, phase: str) -> list[Condition]:
     spec, reports = seen.pod["spec"], _by_name(seen.report)
     stands = seen.report is not None and bool(seen.report.address)
     unready = [one["name"] for one in spec["containers"] if not _ready(reports.get(one["name"]))]
@@ -145,7 +145,7 @@ def _conditions(seen: Seen, phase: str) -> list[Condition]:
 
 
 def _container_status(
-    seen: Seen,
+    seen: StatusInputs,
     container: Mapping[str, Any],
     report: ContainerReport | None,
     before: Mapping[str, Any] | None,
@@ -177,7 +177,7 @@ def _container_status(
     }
 
 
-def _last_state(seen: Seen, report: ContainerReport, before: Mapping[str, Any]) -> dict[str, Any]:
+def _last_state(seen: StatusInputs, report: ContainerReport, before: Mapping[str, Any]) -> dict[str, Any]:
     """How the attempt before this one ended."""
     ended = seen.ends.get(report.name)
     if ended is not None and ended.attempt < report.attempt:

@@ -9,12 +9,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import assert_never
 
-from proreus.engine.kubelet.instructions import FinishDeletion, Note, WriteStatus
+from proreus.engine.kubelet.instructions import FinishDeletion, RecordPodEvent, WriteStatus
 from proreus.engine.kubelet.pod_status import merged
 from proreus.engine.objects.error_messages import check_preconditions
-from proreus.engine.objects.errors import Refused, Unserviceable
-from proreus.engine.objects.event_recorder import Recorder, Told
-from proreus.engine.objects.intents import Terms, Want
+from proreus.engine.objects.errors import StatusError, Unserviceable
+from proreus.engine.objects.event_recorder import EventRecorder, PendingEvent
+from proreus.engine.objects.intents import DeletionTerms, Intent
 from proreus.engine.objects.kinds import POD
 from proreus.engine.objects.metadata import Object, name_of, namespace_of, uid_of
 from proreus.engine.objects.registry import Registry
@@ -26,7 +26,7 @@ _REMEMBERED = 4096
 """Objects; of those before nothing was told for long."""
 
 
-class Sparing:
+class EventLimiter:
     """One bucket for each object, by its uid."""
 
     def __init__(self) -> None:
@@ -58,25 +58,25 @@ class _Waiting:
     due: float
 
 
-class Writing:
+class StatusWriter:
     """See the module."""
 
-    def __init__(self, registry: Registry, recorder: Recorder, timers: Timers) -> None:
+    def __init__(self, registry: Registry, recorder: EventRecorder, timers: Timers) -> None:
         self._registry, self._recorder, self._timers = registry, recorder, timers
         self._statuses: dict[str, _Waiting] = {}
         self._ends: dict[str, FinishDeletion] = {}
-        self._notes: list[Note] = []
+        self._notes: list[RecordPodEvent] = []
         self._something = asyncio.Event()
-        self._sparing = Sparing()
+        self._sparing = EventLimiter()
 
-    def take(self, order: WriteStatus | FinishDeletion | Note) -> None:
+    def take(self, order: WriteStatus | FinishDeletion | RecordPodEvent) -> None:
         """It will be written."""
         match order:
             case WriteStatus(pod, status, lazy):
                 self._take_status(order, pod, status, lazy=lazy)
             case FinishDeletion(pod):
                 self._ends[uid_of(pod)] = order
-            case Note(pod):
+            case RecordPodEvent(pod):
                 if not self._sparing.allows(uid_of(pod), self._timers.steady()):
                     return
                 self._notes.append(order)
@@ -118,7 +118,7 @@ class Writing:
         statuses = {uid: self._statuses.pop(uid) for uid in due}
         ends, self._ends = self._ends, {}
         notes, self._notes = self._notes[:_MOST_AT_ONCE], self._notes[_MOST_AT_ONCE:]
-        wants: list[Want] = [self._status_want(one.order) for one in statuses.values()]
+        wants: list[Intent] = [self._status_want(one.order) for one in statuses.values()]
         wants += [self._end_want(one) for one in ends.values()]
         noted = await self._noted(_told(note) for note in notes)
         outcomes = await self._registry.commit_each([*wants, *(want for _, want in noted)])
@@ -140,14 +140,14 @@ class Writing:
                 self._ends.setdefault(uid, end)
         return trouble
 
-    async def _noted(self, told: Iterable[Told]) -> list[tuple[Told, Want]]:
-        found: list[tuple[Told, Want]] = []
+    async def _noted(self, told: Iterable[PendingEvent]) -> list[tuple[PendingEvent, Intent]]:
+        found: list[tuple[PendingEvent, Intent]] = []
         for one in told:
-            with contextlib.suppress(Refused):  # its namespace is being deleted: there is nobody to tell
+            with contextlib.suppress(StatusError):  # its namespace is being deleted: there is nobody to tell
                 found.append((one, await self._recorder.want(one)))
         return found
 
-    def _status_want(self, order: WriteStatus) -> Want:
+    def _status_want(self, order: WriteStatus) -> Intent:
         pod, now = order.pod, self._timers.wall()
 
         def change(standing: Object) -> Object | None:
@@ -157,14 +157,16 @@ class Writing:
 
         return self._registry.editing(POD, namespace_of(pod), name_of(pod), change, subresource="status")
 
-    def _end_want(self, end: FinishDeletion) -> Want:
-        terms = Terms(uid=uid_of(end.pod), grace=0)
+    def _end_want(self, end: FinishDeletion) -> Intent:
+        terms = DeletionTerms(uid=uid_of(end.pod), grace=0)
         return self._registry.deleting(POD, namespace_of(end.pod), name_of(end.pod), terms)
 
 
-def _told(note: Note) -> Told:
+def _told(note: RecordPodEvent) -> PendingEvent:
     spec, part = note.pod["spec"], ""
     if note.container:
         first = any(one["name"] == note.container for one in spec.get("initContainers") or ())
         part = f"spec.{'initContainers' if first else 'containers'}{{{note.container}}}"
-    return Told(POD, note.pod, note.type, note.reason, note.message, part, str(spec.get("nodeName") or ""))
+    return PendingEvent(
+        POD, note.pod, note.type, note.reason, note.message, part, str(spec.get("nodeName") or "")
+    )

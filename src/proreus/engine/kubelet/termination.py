@@ -12,7 +12,7 @@ EXTENSION = 2.0
 """Seconds to end in that a container has at least when its hook is through, as a kubelet gives it."""
 
 
-class Ending:
+class Termination:
     """First its `preStop` hook, then, when its turn has come, it is asked to end, and killed after the grace.
 
     stop: asks the container, and has it killed after so many seconds; with fewer, sooner.

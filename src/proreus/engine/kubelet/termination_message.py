@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from proreus.engine.runtimes import logs
-from proreus.engine.runtimes.backend import Backend, Ended, Mount
+from proreus.engine.runtimes.backend import Backend, ContainerExit, Mount
 from proreus.engine.runtimes.pod_reports import container_of
 from proreus.engine.runtimes.protocol import LogWanted, Pod
 from proreus.model.files import make_private_folder
@@ -40,7 +40,7 @@ class Terminations:
     folder: Path
     backend: Backend
 
-    async def told(self, pod: Pod, name: str, attempt: int, ended: Ended) -> Ended:
+    async def told(self, pod: Pod, name: str, attempt: int, ended: ContainerExit) -> ContainerExit:
         """The end, with what the container left: of its file the last 4 KiB, of all of a pod's 12 KiB."""
         container, uid = container_of(pod, name), str(pod["metadata"]["uid"])
         most = min(_MOST_BYTES, _MOST_OF_POD // len(pod["spec"]["containers"]))

@@ -8,7 +8,7 @@ from typing import Any
 from proreus.engine.objects.error_messages import forbidden, invalid, not_found
 from proreus.engine.objects.errors import BadRequest, Cause
 from proreus.engine.objects.kinds import LEASE_NAMESPACE, NAMESPACE, POD, PRIORITY_CLASS, Kind
-from proreus.engine.objects.object_cache import Shelf, Standing
+from proreus.engine.objects.object_cache import ObjectCache, StoredObject
 from proreus.engine.objects.offload import at_the_desk
 from proreus.engine.objects.schema.structure import shaped, with_spec
 
@@ -33,7 +33,7 @@ _PRIORITIES = (
 class Admission:
     """See the module."""
 
-    def __init__(self, shelf: Shelf, clock: Callable[[], float]) -> None:
+    def __init__(self, shelf: ObjectCache, clock: Callable[[], float]) -> None:
         self._shelf, self._clock = shelf, clock
         self._read_at: dict[str, float] = {}
         self._priorities: dict[str, dict[str, Any]] = {}
@@ -122,7 +122,7 @@ class Admission:
             self._priorities_read_at = now
         return self._priorities
 
-    async def _recent(self, key: str) -> Standing | None:
+    async def _recent(self, key: str) -> StoredObject | None:
         """What stands there, read not longer ago than is trusted."""
         now = self._clock()
         remembered = self._shelf.peek(key)

@@ -45,7 +45,7 @@ _LARGEST = 1e15
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class PolicyChoice:
     """What one policy wanted to do with a pod."""
 
     policy: str
@@ -55,12 +55,12 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
+class DecisionAnnotation:
     """A decision, why it came about, and what a policy in the shadow would have done."""
 
-    choice: Choice
+    choice: PolicyChoice
     reasons: tuple[str, ...]
-    shadow: Choice | None = None
+    shadow: PolicyChoice | None = None
     would: str = ""
     """What that would have changed."""
     fallback: bool = False
@@ -93,7 +93,7 @@ class Noted:
         return told
 
 
-def read_decision(text: str | None) -> Noted | None:
+def read_decision(text: str | None) -> DecisionAnnotation | None:
     """The note in an annotation; None where there is none."""
     if not text:
         return None
@@ -105,7 +105,7 @@ def read_decision(text: str | None) -> Noted | None:
         return None
     beside = found.get("shadow")
     shadow = beside if isinstance(beside, dict) else None
-    return Noted(
+    return DecisionAnnotation(
         _choice(found),
         tuple(_reasons(found)),
         None if shadow is None else _choice(shadow),
@@ -172,13 +172,13 @@ def _named(factor: str) -> str:
     return f"{plain} [{factor}]" if plain else factor
 
 
-def _choice(found: Mapping[str, Any]) -> Choice:
+def _choice(found: Mapping[str, Any]) -> PolicyChoice:
     policy = str(found.get("policy", ""))
     if "node" in found:
-        return Choice(policy, "place", str(found["node"]))
+        return PolicyChoice(policy, "place", str(found["node"]))
     if "preempts" in found:
-        return Choice(policy, "preempt", str(found["preempts"]))
-    return Choice(policy, str(found.get("decision", "delay")))
+        return PolicyChoice(policy, "preempt", str(found["preempts"]))
+    return PolicyChoice(policy, str(found.get("decision", "delay")))
 
 
 def _reasons(found: Mapping[str, Any]) -> Iterator[str]:

@@ -19,7 +19,7 @@ _AT_ONCE = 100
 """Operations of a transaction; etcd takes 128."""
 
 
-class Notes:
+class EphemeralValues:
     """Those of one topic. One process writes under a name; any may read."""
 
     def __init__(self, store: Store, topic: str) -> None:

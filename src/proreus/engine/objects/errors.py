@@ -16,7 +16,7 @@ class Cause:
     reason: str = "FieldValueInvalid"
 
 
-class Refused(ProreusError):
+class StatusError(ProreusError):
     """A Status of failure: code, reason, message, and of what."""
 
     code = 400
@@ -29,29 +29,29 @@ class Refused(ProreusError):
         self.message, self.kind, self.name, self.causes = message, kind, name, causes
 
 
-class BadRequest(Refused):
+class BadRequest(StatusError):
     """It cannot be read or meant."""
 
 
-class Forbidden(Refused):
+class Forbidden(StatusError):
     """Not allowed, by role or by rule."""
 
     code, reason = 403, "Forbidden"
 
 
-class NotFound(Refused):
+class NotFound(StatusError):
     """There is no such object."""
 
     code, reason = 404, "NotFound"
 
 
-class AlreadyExists(Refused):
+class AlreadyExists(StatusError):
     """There is one of that name."""
 
     code, reason = 409, "AlreadyExists"
 
 
-class Conflict(Refused):
+class Conflict(StatusError):
     """It has been changed since, or may not be changed so now."""
 
     code, reason = 409, "Conflict"
@@ -61,31 +61,31 @@ class Fenced(Conflict):
     """Whoever writes has been replaced, and may write no more."""
 
 
-class Gone(Refused):
+class Gone(StatusError):
     """The resourceVersion is too old: list again."""
 
     code, reason = 410, "Expired"
 
 
-class TooLarge(Refused):
+class TooLarge(StatusError):
     """More than is read, or done, for one request."""
 
     code, reason = 413, "RequestEntityTooLarge"
 
 
-class Invalid(Refused):
+class Invalid(StatusError):
     """Fields that are wrong; `causes` names them."""
 
     code, reason = 422, "Invalid"
 
 
-class TooManyRequests(Refused):
+class TooManyRequests(StatusError):
     """Not now: a disruption budget, or too much at once."""
 
     code, reason = 429, "TooManyRequests"
 
 
-class TooLargeVersion(Refused):
+class TooLargeVersion(StatusError):
     """A resourceVersion that is still to come."""
 
     code, reason = 504, "Timeout"
@@ -95,7 +95,7 @@ class TooLargeVersion(Refused):
         super().__init__(f"Timeout: Too large resource version: {asked}, current: {current}", causes=(cause,))
 
 
-class Unserviceable(Refused):
+class Unserviceable(StatusError):
     """The store is away or full, or the server ends."""
 
     code, reason = 503, "ServiceUnavailable"

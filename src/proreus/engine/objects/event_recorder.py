@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from proreus.engine.objects.errors import NotFound
-from proreus.engine.objects.intents import Want
+from proreus.engine.objects.intents import Intent
 from proreus.engine.objects.kinds import EVENT, Kind
 from proreus.engine.objects.metadata import Object, name_of, namespace_of, uid_of
 from proreus.engine.objects.registry import Registry
@@ -21,7 +21,7 @@ _OUTSIDE = "default"
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class PendingEvent:
     """What happened to an object."""
 
     kind: Kind
@@ -35,7 +35,7 @@ class Told:
     """The node that tells it."""
 
 
-class Recorder:
+class EventRecorder:
     """Makes events of one component."""
 
     def __init__(self, registry: Registry, component: str, clock: Callable[[], float]) -> None:
@@ -44,7 +44,7 @@ class Recorder:
         """The names of events, by what they tell."""
         self._last = 0
 
-    async def want(self, told: Told) -> Want:
+    async def want(self, told: PendingEvent) -> Intent:
         """What writes it down: a new event, or one more of an old one."""
         now = self._clock()
         moment = timestamp(now)
@@ -72,14 +72,14 @@ class Recorder:
         for mark in [mark for mark, known in self._seen.items() if known == name]:
             del self._seen[mark]
 
-    def misjudged(self, want: Want, outcome: object) -> bool:
+    def misjudged(self, want: Intent, outcome: object) -> bool:
         """Whether an event that was to be counted on is gone by now: want it once more, as a new one."""
         gone = isinstance(outcome, NotFound)
         if gone:
             self.forget(want.key.rsplit("/", 1)[-1])
         return gone
 
-    def _event(self, told: Told, namespace: str, name: str, moment: str) -> Object:
+    def _event(self, told: PendingEvent, namespace: str, name: str, moment: str) -> Object:
         about = told.about["metadata"]
         involved = {
             "kind": told.kind.kind,

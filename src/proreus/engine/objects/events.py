@@ -29,7 +29,7 @@ _Map = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class EventNote:
     """One thing to tell of an object."""
 
     about: _Map
@@ -55,7 +55,7 @@ class Series:
     def __init__(self) -> None:
         self._repeated: OrderedDict[tuple[str, ...], _Repeated] = OrderedDict()
 
-    def due(self, note: Note, now: float) -> Note | None:
+    def due(self, note: EventNote, now: float) -> EventNote | None:
         """The note with all that was held back of it; None: it is held back itself."""
         key = (note.about["metadata"].get("uid", ""), note.type, note.reason, note.message)
         repeated = self._repeated.get(key)
@@ -74,7 +74,7 @@ class Series:
         return replace(note, times=times)
 
 
-def event_of(note: Note, component: str, now: float) -> _Map:
+def event_of(note: EventNote, component: str, now: float) -> _Map:
     """The Event; the same note of the same component has the same name, so that it can be counted."""
     metadata = note.about["metadata"]
     told = "\0".join((metadata.get("uid", ""), component, note.type, note.reason, note.message))
@@ -107,7 +107,7 @@ def event_of(note: Note, component: str, now: float) -> _Map:
     }
 
 
-async def record(registry: Registry, notes: Sequence[Note], component: str, now: float) -> Outcomes:
+async def record(registry: Registry, notes: Sequence[EventNote], component: str, now: float) -> Outcomes:
     """All notes as Events, by as few transactions as the store allows; what was told before counts again."""
     outcomes = await registry.create_many(EVENT, [event_of(note, component, now) for note in notes])
     told_before = [place for place, one in enumerate(outcomes) if isinstance(one, AlreadyExists)]

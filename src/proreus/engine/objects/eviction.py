@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from proreus.engine.objects.error_messages import check_preconditions
 from proreus.engine.objects.errors import Cause, TooManyRequests
-from proreus.engine.objects.intents import Change, Disruption, Terms, Want
+from proreus.engine.objects.intents import Change, DeletionTerms, Disruption, Intent
 from proreus.engine.objects.kinds import BUDGET, POD
 from proreus.engine.objects.selectors import selector_of
 from proreus.engine.objects.timestamps import timestamp
@@ -26,8 +26,8 @@ _Map = dict[str, Any]
 
 
 async def wants_of_eviction(
-    registry: Registry, namespace: str, name: str, terms: Terms, now: float
-) -> list[Want]:
+    registry: Registry, namespace: str, name: str, terms: DeletionTerms, now: float
+) -> list[Intent]:
     """What an eviction on those terms comes to; planning it raises `TooManyRequests`."""
     pod = await registry.get(POD, namespace, name)
     check_preconditions(POD, pod, terms.uid, terms.resource_version)

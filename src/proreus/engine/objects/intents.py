@@ -17,7 +17,7 @@ from proreus.engine.objects.error_messages import check_preconditions, not_found
 from proreus.engine.objects.errors import AlreadyExists
 from proreus.engine.objects.kinds import Kind
 from proreus.engine.objects.lifecycle import deletion_started, finished_deleting, first_state, next_state
-from proreus.engine.objects.object_cache import Standing
+from proreus.engine.objects.object_cache import StoredObject
 from proreus.engine.objects.patch.server_side_apply import Writer, tracked
 from proreus.engine.objects.timestamps import timestamp
 from proreus.engine.store.protocol import ABSENT
@@ -62,7 +62,7 @@ class Nothing:
 Step = Write | Remove | Nothing
 
 
-class Want(Protocol):
+class Intent(Protocol):
     """See the module."""
 
     kind: Kind
@@ -72,7 +72,7 @@ class Want(Protocol):
     size: int
     """Bytes of what was asked for, where they are many: what a plan costs is known by them."""
 
-    def plan(self, standing: Standing | None) -> Step:
+    def plan(self, standing: StoredObject | None) -> Step:
         """What to do, given what stands under the key; raises `Refused`."""
         ...
 
@@ -96,7 +96,7 @@ class Create:
         self._object = first_state(self.kind, self._asked, name, uid=str(uuid.uuid4()), now=self._now)
         self.key = self.kind.key(metadata.get("namespace", ""), name)
 
-    def plan(self, standing: Standing | None) -> Step:
+    def plan(self, standing: StoredObject | None) -> Step:
         """It comes to be, under another ending where the name is taken."""
         if standing is not None:
             if not 0 < self._tried < _MOST_NAMES_TRIED:
@@ -132,7 +132,7 @@ class Edit:
     def __post_init__(self) -> None:
         self.key = self.kind.key(self.namespace, self.name)
 
-    def plan(self, standing: Standing | None) -> Step:
+    def plan(self, standing: StoredObject | None) -> Step:
         """What the change makes of it, or its end where that took the last finalizer."""
         if standing is None:
             raise not_found(self.kind, self.name)
@@ -159,7 +159,7 @@ class Disruption:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class DeletionTerms:
     """How an object is to be deleted."""
 
     uid: str = ""
@@ -176,7 +176,7 @@ class Deletion:
     kind: Kind
     namespace: str
     name: str
-    terms: Terms
+    terms: DeletionTerms
     now: float
     key: str = ""
     absent: bool = False
@@ -185,7 +185,7 @@ class Deletion:
     def __post_init__(self) -> None:
         self.key = self.kind.key(self.namespace, self.name)
 
-    def plan(self, standing: Standing | None) -> Step:
+    def plan(self, standing: StoredObject | None) -> Step:
         """Its end, or the mark that it is to end."""
         if standing is None:
             raise not_found(self.kind, self.name)

@@ -18,7 +18,7 @@ _PREFIX = "proreus-node-"
 
 
 @dataclass(frozen=True)
-class NodeDoor:
+class NodeEndpoint:
     """An address, the token that it wants, and the authority by whose certificate it is known."""
 
     host: str
@@ -35,7 +35,7 @@ class NodeDoor:
         )
 
 
-async def note_door(registry: Registry, node: str, door: NodeDoor) -> None:
+async def note_door(registry: Registry, node: str, door: NodeEndpoint) -> None:
     """In place of what an earlier process of the node has noted."""
     told = {
         "host": door.host,
@@ -60,11 +60,11 @@ async def note_door(registry: Registry, node: str, door: NodeDoor) -> None:
         await registry.edit(SECRET, NAMESPACE, _PREFIX + node, change)
 
 
-async def find_door(registry: Registry, node: str) -> NodeDoor | None:
+async def find_door(registry: Registry, node: str) -> NodeEndpoint | None:
     """None where the node has none, or nobody can read what stands there."""
     try:
         data = (await registry.get(SECRET, NAMESPACE, _PREFIX + node)).get("data") or {}
         told = {key: base64.b64decode(value).decode() for key, value in data.items()}
-        return NodeDoor(told["host"], int(told["port"]), told["token"], told["certificate"])
+        return NodeEndpoint(told["host"], int(told["port"]), told["token"], told["certificate"])
     except (NotFound, KeyError, ValueError):
         return None

@@ -16,10 +16,10 @@ import msgspec
 from proreus.engine.objects.errors import Gone, TooLargeVersion, Unserviceable
 from proreus.engine.objects.kinds import EVENT
 from proreus.engine.store.protocol import (
-    Batch,
+    ChangeBatch,
     Committed,
     Compacted,
-    Entry,
+    KeyValue,
     Listing,
     NotReached,
     Operation,
@@ -40,7 +40,7 @@ _decoder: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, 
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class StoredObject:
     """An object as it stands in the store."""
 
     object: dict[str, Any]
@@ -53,12 +53,12 @@ class Standing:
 class _Kept:
     """The newest known state of a key, and the one before (a watch tells of both)."""
 
-    newest: Standing
-    before: Standing | None
+    newest: StoredObject
+    before: StoredObject | None
     gone: bool = False
 
 
-class Shelf:
+class ObjectCache:
     """See the module."""
 
     def __init__(self, store: Store) -> None:
@@ -70,7 +70,7 @@ class Shelf:
         self._events: dict[str, None] = {}
         """Keys of events among what is kept, the longest unchanged first."""
 
-    async def get(self, key: str) -> Standing | None:
+    async def get(self, key: str) -> StoredObject | None:
         """What stands there now."""
         try:
             entry = await self._store.get(key)
@@ -100,7 +100,7 @@ class Shelf:
         except StoreError as error:
             raise unserviceable(error) from error
 
-    async def watch(self, prefix: str, after: int) -> AsyncGenerator[Batch, None]:
+    async def watch(self, prefix: str, after: int) -> AsyncGenerator[ChangeBatch, None]:
         """As the store does it; `Gone` where that revision is too old."""
         batches = self._store.watch(prefix, after)
         try:
@@ -115,12 +115,12 @@ class Shelf:
             if close is not None:
                 await close()
 
-    def peek(self, key: str) -> Standing | None:
+    def peek(self, key: str) -> StoredObject | None:
         """What stood there when it was last seen: true only if a commit on that revision says so."""
         kept = self._kept.get(key)
         return None if kept is None or kept.gone else kept.newest
 
-    def read(self, entry: Entry) -> Standing:
+    def read(self, entry: KeyValue) -> StoredObject:
         """The object of an entry."""
         kept = self._kept.get(entry.key)
         if kept is not None:
@@ -129,12 +129,12 @@ class Shelf:
             if kept.before is not None and kept.before.revision == entry.revision:
                 return kept.before
         decoded = with_version(_decoder.decode(entry.value), entry.revision)
-        standing = Standing(decoded, entry.revision, len(entry.value))
+        standing = StoredObject(decoded, entry.revision, len(entry.value))
         if kept is None or kept.newest.revision < entry.revision:
             self.keep(entry.key, standing)
         return standing
 
-    def keep(self, key: str, standing: Standing) -> None:
+    def keep(self, key: str, standing: StoredObject) -> None:
         """Remember it as the newest; the longest unchanged ones make room."""
         kept = self._kept.pop(key, None)
         if kept is None:

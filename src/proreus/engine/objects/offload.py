@@ -19,7 +19,7 @@ from functools import cache
 from typing import TypeVar
 
 from proreus.engine.objects.errors import TooManyRequests
-from proreus.httpserver.work_queue import Shares, Turns
+from proreus.httpserver.work_queue import Shares, WorkQueue
 
 SMALL_BYTES = 16 * 1024
 """Work on so much takes less than 20 ms, whatever it is."""
@@ -43,12 +43,12 @@ async def at_the_desk(size: int, work: Callable[[], Result]) -> Result:
 
 
 @cache
-def _turns() -> Turns:
+def _turns() -> WorkQueue:
     sys.setswitchinterval(_SWITCH_SECONDS)
-    return Turns(lambda says: TooManyRequests(f"too much work on large objects: {says}"), _SHARES, "desk")
+    return WorkQueue(lambda says: TooManyRequests(f"too much work on large objects: {says}"), _SHARES, "desk")
 
 
-class Pauses:
+class LoopPauses:
     """For work in the loop that is long only because it is about many: others have their turn in between."""
 
     __slots__ = ("_until",)

@@ -15,21 +15,21 @@ from typing import Any, Literal
 
 from proreus.engine.objects.admission import Admission
 from proreus.engine.objects.binding import Binding, bound
-from proreus.engine.objects.ephemeral import Notes
+from proreus.engine.objects.ephemeral import EphemeralValues
 from proreus.engine.objects.error_messages import conflict, not_found
-from proreus.engine.objects.errors import AlreadyExists, BadRequest, NotFound, Refused
+from proreus.engine.objects.errors import AlreadyExists, BadRequest, NotFound, StatusError
 from proreus.engine.objects.eviction import wants_of_eviction
 from proreus.engine.objects.intents import (
     Change,
     Create,
     Deletion,
+    DeletionTerms,
     Edit,
-    Terms,
-    Want,
+    Intent,
 )
 from proreus.engine.objects.kinds import POD, PRIORITY_CLASS, Kind
-from proreus.engine.objects.object_cache import Shelf, encode, room_of, with_version
-from proreus.engine.objects.offload import Pauses, at_the_desk
+from proreus.engine.objects.object_cache import ObjectCache, encode, room_of, with_version
+from proreus.engine.objects.offload import LoopPauses, at_the_desk
 from proreus.engine.objects.patch.patch_type import PatchType, patched
 from proreus.engine.objects.patch.server_side_apply import Writer, applied
 from proreus.engine.objects.schema.structure import shaped
@@ -89,13 +89,13 @@ class Registry:
     def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
         self.store = store
         """For those who keep something else there than objects."""
-        self._shelf = Shelf(store)
+        self._shelf = ObjectCache(store)
         self._clock = clock
         self._admission = Admission(self._shelf, clock)
 
-    def notes(self, topic: str) -> Notes:
+    def notes(self, topic: str) -> EphemeralValues:
         """What processes tell each other beside objects."""
-        return Notes(self.store, topic)
+        return EphemeralValues(self.store, topic)
 
     async def prepare(self) -> None:
         """The namespaces and priority classes that every cluster has."""
@@ -133,7 +133,7 @@ class Registry:
             revision=revision,
             most_bytes=most_bytes,
         )
-        items, pauses = [], Pauses()
+        items, pauses = [], LoopPauses()
         for entry in found.entries:
             items.append(self._shelf.read(entry).object)
             if pauses.due:
@@ -154,11 +154,11 @@ class Registry:
     async def create_many(self, kind: Kind, objects: Sequence[dict[str, Any]]) -> Outcomes:
         """Each of them created, or why not, by as few transactions as the store allows."""
         outcomes: list[Outcome | None] = [None] * len(objects)
-        wants: list[Want] = []
+        wants: list[Intent] = []
         for place, obj in enumerate(objects):
             try:
                 wants.append(await self.creating(kind, obj))
-            except Refused as refusal:
+            except StatusError as refusal:
                 outcomes[place] = refusal
         settled = iter(await settle_many(self._shelf, wants))
         return [next(settled) if outcome is None else outcome for outcome in outcomes]
@@ -300,7 +300,7 @@ class Registry:
 
         The state that it was left in is returned.
         """
-        terms = Terms(uid, resource_version, grace, propagation)
+        terms = DeletionTerms(uid, resource_version, grace, propagation)
         return await settle(
             self._shelf, Deletion(kind, namespace, name, terms, self._clock()), dry_run=dry_run
         )
@@ -326,7 +326,7 @@ class Registry:
         self, namespace: str, name: str, grace: int | None = None, *, uid: str = "", dry_run: bool = False
     ) -> None:
         """The pod is deleted if its disruption budgets allow it now; else `TooManyRequests`."""
-        terms = Terms(uid=uid, grace=grace)
+        terms = DeletionTerms(uid=uid, grace=grace)
         wants = await wants_of_eviction(self, namespace, name, terms, self._clock())
         if dry_run:
             for want in wants:
@@ -334,11 +334,11 @@ class Registry:
         else:
             await settle_together(self._shelf, wants)
 
-    async def commit(self, wants: Sequence[Want]) -> Objects:
+    async def commit(self, wants: Sequence[Intent]) -> Objects:
         """All of the wants in one transaction, or none: the first refusal is raised."""
         return await settle_together(self._shelf, wants)
 
-    async def commit_each(self, wants: Sequence[Want], fence: Unchanged | None = None) -> Outcomes:
+    async def commit_each(self, wants: Sequence[Intent], fence: Unchanged | None = None) -> Outcomes:
         """Each want for itself, by as few transactions as the store allows: the states, or why not.
 
         fence: holds in every transaction, or what is left of the wants is refused as `Fenced`.
@@ -359,7 +359,7 @@ class Registry:
         """The want that `edit` is made of."""
         return Edit(kind, namespace, name, change, self._clock(), subresource)
 
-    def deleting(self, kind: Kind, namespace: str, name: str, terms: Terms) -> Deletion:
+    def deleting(self, kind: Kind, namespace: str, name: str, terms: DeletionTerms) -> Deletion:
         """The want that `delete` is made of."""
         return Deletion(kind, namespace, name, terms, self._clock())
 

@@ -42,7 +42,7 @@ class Chosen(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defau
 
 
 @dataclass(frozen=True)
-class Choices:
+class SchedulerChoices:
     """What a ConfigMap chooses, entry by entry."""
 
     chosen: dict[str, Chosen] = field(default_factory=dict)
@@ -50,10 +50,10 @@ class Choices:
     """What is wrong with an entry; the others count all the same."""
 
 
-def read_chosen(obj: Mapping[str, Any] | None) -> Choices:
+def read_chosen(obj: Mapping[str, Any] | None) -> SchedulerChoices:
     """The choices of a ConfigMap; whether there are such policies is for others to find out."""
     data: Mapping[str, str] = {} if obj is None else obj.get("data") or {}
-    found = Choices()
+    found = SchedulerChoices()
     for name, text in data.items():
         try:
             found.chosen[name] = read_entry(name, text)

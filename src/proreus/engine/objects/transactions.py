@@ -10,14 +10,14 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, assert_never
 
-from proreus.engine.objects.errors import Conflict, Fenced, Invalid, Refused
-from proreus.engine.objects.intents import Nothing, Remove, Step, Want, Write
-from proreus.engine.objects.object_cache import Shelf, Standing, encode, with_version
+from proreus.engine.objects.errors import Conflict, Fenced, Invalid, StatusError
+from proreus.engine.objects.intents import Intent, Nothing, Remove, Step, Write
+from proreus.engine.objects.object_cache import ObjectCache, StoredObject, encode, with_version
 from proreus.engine.objects.offload import SMALL_BYTES, at_the_desk
 from proreus.engine.objects.size_limits import check_values
-from proreus.engine.store.protocol import ABSENT, Delete, Entry, Operation, Put, Unchanged
+from proreus.engine.store.protocol import ABSENT, Delete, KeyValue, Operation, Put, Unchanged
 
-Outcome = dict[str, Any] | Refused
+Outcome = dict[str, Any] | StatusError
 """The object as it was left, or why it was not."""
 Outcomes = list[Outcome]
 Objects = list[dict[str, Any]]
@@ -29,7 +29,7 @@ MOST_BYTES = 1_500_000
 _MOST_ATTEMPTS = 64
 
 
-async def settle(shelf: Shelf, want: Want, *, dry_run: bool = False) -> dict[str, Any]:
+async def settle(shelf: ObjectCache, want: Intent, *, dry_run: bool = False) -> dict[str, Any]:
     """One want; raises its refusal. A dry run plans on what stands now and stores nothing."""
     if dry_run:
         standing = await shelf.get(want.key)
@@ -38,20 +38,22 @@ async def settle(shelf: Shelf, want: Want, *, dry_run: bool = False) -> dict[str
             _encoded(want, step)
         return step.object if standing is None else with_version(step.object, standing.revision)
     outcome = (await _settled(shelf, [want], together=False))[0]
-    if isinstance(outcome, Refused):
+    if isinstance(outcome, StatusError):
         raise outcome
     return outcome
 
 
-async def settle_together(shelf: Shelf, wants: Sequence[Want]) -> list[dict[str, Any]]:
+async def settle_together(shelf: ObjectCache, wants: Sequence[Intent]) -> list[dict[str, Any]]:
     """All or none; raises the first refusal."""
     if len({want.key for want in wants}) != len(wants):
         raise ValueError("two wants of one transaction are about the same object")
     outcomes = await _settled(shelf, wants, together=True)
-    return [outcome for outcome in outcomes if not isinstance(outcome, Refused)]
+    return [outcome for outcome in outcomes if not isinstance(outcome, StatusError)]
 
 
-async def settle_many(shelf: Shelf, wants: Sequence[Want], fence: Unchanged | None = None) -> list[Outcome]:
+async def settle_many(
+    shelf: ObjectCache, wants: Sequence[Intent], fence: Unchanged | None = None
+) -> list[Outcome]:
     """Each for itself; the parts of a long list are committed side by side.
 
     fence: a condition of every transaction; once it fails, the rest is refused as `Fenced`.
@@ -64,19 +66,19 @@ async def settle_many(shelf: Shelf, wants: Sequence[Want], fence: Unchanged | No
     return [outcome for part in settled for outcome in part]
 
 
-async def _guarded(shelf: Shelf, wants: Sequence[Want], fence: Unchanged | None) -> list[Outcome]:
+async def _guarded(shelf: ObjectCache, wants: Sequence[Intent], fence: Unchanged | None) -> list[Outcome]:
     """Where the store fails, that is the outcome of each want: other parts may have been done."""
     try:
         return await _settled(shelf, wants, together=False, fence=fence)
-    except Refused as refusal:
+    except StatusError as refusal:
         return [refusal for _ in wants]
 
 
 async def _settled(
-    shelf: Shelf, wants: Sequence[Want], *, together: bool, fence: Unchanged | None = None
+    shelf: ObjectCache, wants: Sequence[Intent], *, together: bool, fence: Unchanged | None = None
 ) -> list[Outcome]:
     outcomes: dict[int, Outcome] = {}
-    fresh: dict[str, Standing | None] = {}
+    fresh: dict[str, StoredObject | None] = {}
     waiting = list(range(len(wants)))
     for _ in range(_MOST_ATTEMPTS):
         steps: dict[int, tuple[Write | Remove, bytes]] = {}
@@ -92,7 +94,7 @@ async def _settled(
                     encoded = _encoded(wants[place], step) if isinstance(step, Write) else b""
                     steps[place] = (step, encoded)
                     taken.add(step.key)
-            except Refused as refusal:
+            except StatusError as refusal:
                 if together:
                     raise
                 outcomes[place] = refusal
@@ -121,7 +123,7 @@ async def _settled(
     raise Conflict("the objects were changed by others each time; try again later")
 
 
-async def _plan(shelf: Shelf, want: Want, fresh: dict[str, Standing | None]) -> Step:
+async def _plan(shelf: ObjectCache, want: Intent, fresh: dict[str, StoredObject | None]) -> Step:
     """On what the last transaction found; else on what is remembered, if that leads to a write; else read."""
     if want.key in fresh:
         return await _planned(want, fresh[want.key])
@@ -134,7 +136,7 @@ async def _plan(shelf: Shelf, want: Want, fresh: dict[str, Standing | None]) -> 
     return await _planned(want, fresh[want.key])
 
 
-async def _planned(want: Want, standing: Standing | None) -> Step:
+async def _planned(want: Intent, standing: StoredObject | None) -> Step:
     """The want's step; that of a large object is worked out beside the loop."""
     size = want.size + (0 if standing is None else standing.size)
     if size <= SMALL_BYTES:
@@ -142,16 +144,16 @@ async def _planned(want: Want, standing: Standing | None) -> Step:
     return await at_the_desk(size, lambda: want.plan(standing))
 
 
-def _check_fence(fence: Unchanged, entry: Entry | None) -> None:
+def _check_fence(fence: Unchanged, entry: KeyValue | None) -> None:
     if (ABSENT if entry is None else entry.revision) != fence.revision:
         raise Fenced(f"{fence.key} was changed by somebody else: whoever writes on its terms is too late")
 
 
-async def _hoped(want: Want, remembered: Standing | None) -> Write | Remove | None:
+async def _hoped(want: Intent, remembered: StoredObject | None) -> Write | Remove | None:
     """The step that what is remembered leads to; None where that may only be for its being old."""
     try:
         step = await _planned(want, remembered)
-    except Refused:
+    except StatusError:
         return None
     return None if isinstance(step, Nothing) else step
 
@@ -166,16 +168,16 @@ def _operation(step: Write | Remove, encoded: bytes) -> Operation:
             assert_never(step)
 
 
-def _remembered(shelf: Shelf, step: Write | Remove, encoded: bytes, revision: int) -> dict[str, Any]:
+def _remembered(shelf: ObjectCache, step: Write | Remove, encoded: bytes, revision: int) -> dict[str, Any]:
     state = with_version(step.object, revision)
     if isinstance(step, Write):
-        shelf.keep(step.key, Standing(state, revision, len(encoded)))
+        shelf.keep(step.key, StoredObject(state, revision, len(encoded)))
     else:
         shelf.gone(step.key, revision)
     return state
 
 
-def _encoded(want: Want, step: Write) -> bytes:
+def _encoded(want: Intent, step: Write) -> bytes:
     encoded = encode(step.object)
     if len(encoded) > MOST_BYTES:
         raise Invalid(

@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from proreus.engine.runtimes.cgroups import Spent
+from proreus.engine.runtimes.cgroups import CgroupUsage
 from proreus.engine.runtimes.container_events import failed
 from proreus.engine.runtimes.protocol import (
     AttachWanted,
+    CommandResult,
     CommandWanted,
-    Executed,
+    ContainerSession,
     Image,
     Notice,
     Pod,
-    Session,
 )
 from proreus.model.errors import ProreusError
 
@@ -65,7 +65,7 @@ class GpusGiven:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ContainerPlan:
     """One attempt at a container, with everything looked up that its spec refers to."""
 
     pod: Pod
@@ -91,7 +91,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ContainerExit:
     """How a container ended."""
 
     code: int
@@ -106,13 +106,13 @@ class Launched:
 
     id: str
     started: float
-    ended: Ended | None = None
+    ended: ContainerExit | None = None
     image: str = ""
     """See `ContainerReport`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RecoveredContainer:
     """An attempt that an earlier agent had begun."""
 
     name: str
@@ -145,7 +145,7 @@ class Backend(Protocol):
     own_files: bool
     """Whether its containers have files of their own, and see of the machine's what is mounted alone."""
 
-    async def recover(self, uids: Sequence[str]) -> Mapping[str, Sequence[Found]]:
+    async def recover(self, uids: Sequence[str]) -> Mapping[str, Sequence[RecoveredContainer]]:
         """What there is of these pods; whatever is here of any other pod ends and goes."""
         ...
 
@@ -157,11 +157,11 @@ class Backend(Protocol):
         """A sandbox for the pod; its address. Asked again, the same. Raises `LaunchRefused`."""
         ...
 
-    async def launch(self, plan: Plan) -> Launched:
+    async def launch(self, plan: ContainerPlan) -> Launched:
         """Begin an attempt. Raises `LaunchRefused`."""
         ...
 
-    async def wait(self, id: str) -> Ended:
+    async def wait(self, id: str) -> ContainerExit:
         """Until the container has ended and nothing of it runs."""
         ...
 
@@ -177,15 +177,15 @@ class Backend(Protocol):
         """The sandbox and all containers of the pod are killed and gone."""
         ...
 
-    async def execute(self, id: str, command: Sequence[str], stdin: bytes, timeout: float) -> Executed:
+    async def execute(self, id: str, command: Sequence[str], stdin: bytes, timeout: float) -> CommandResult:
         """Run a command in a container; raises `RuntimeRefused`."""
         ...
 
-    async def begin(self, id: str, wanted: CommandWanted) -> Session:
+    async def begin(self, id: str, wanted: CommandWanted) -> ContainerSession:
         """The same, with its streams; raises `RuntimeRefused`."""
         ...
 
-    async def attach(self, id: str, wanted: AttachWanted, written: Written) -> Session:
+    async def attach(self, id: str, wanted: AttachWanted, written: Written) -> ContainerSession:
         """The input and output of the container itself; raises `RuntimeRefused`."""
         ...
 
@@ -193,7 +193,7 @@ class Backend(Protocol):
         """Where an attempt's output is; full files before it are called PATH.1, PATH.2 and so on."""
         ...
 
-    def spent(self, id: str) -> Spent | None:
+    def spent(self, id: str) -> CgroupUsage | None:
         """What it has used; None where that is not known."""
         ...
 

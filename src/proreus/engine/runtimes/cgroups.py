@@ -20,7 +20,7 @@ _V2 = ("cpu", "memory", "pids")
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class CgroupLimits:
     """What a container may use."""
 
     cpu: int | None
@@ -32,7 +32,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class CgroupUsage:
     """What the processes of a cgroup have used."""
 
     cpu: int
@@ -66,7 +66,7 @@ class Cgroups:
         except OSError as error:
             raise Unwritable(f"{error.filename or mount}: {error.strerror}") from error
 
-    def make(self, name: str, limits: Limits) -> list[str]:
+    def make(self, name: str, limits: CgroupLimits) -> list[str]:
         """Its folders, one for each hierarchy; what stood there before is used on."""
         folders = self.folders(name)
         for folder in folders:
@@ -87,7 +87,7 @@ class Cgroups:
         """Where the kernel tells of memory."""
         return str(self._file("memory", name, "."))
 
-    def spent(self, name: str) -> Spent | None:
+    def spent(self, name: str) -> CgroupUsage | None:
         """None where it is gone."""
         try:
             if self.version == 2:
@@ -100,7 +100,7 @@ class Cgroups:
                 cached = _keyed(self._file("memory", name, "memory.stat")).get("total_inactive_file", 0)
         except (OSError, KeyError):
             return None
-        return Spent(cpu, max(0, used - cached))
+        return CgroupUsage(cpu, max(0, used - cached))
 
     def names(self) -> set[str]:
         """The cgroups that stand."""
@@ -136,7 +136,7 @@ class Cgroups:
     def _file(self, controller: str, name: str, file: str) -> Path:
         return self._parents["" if self.version == 2 else controller] / name / file
 
-    def _settings(self, limits: Limits) -> Iterator[tuple[str, str, int | str]]:
+    def _settings(self, limits: CgroupLimits) -> Iterator[tuple[str, str, int | str]]:
         shares = max(2, limits.cpu_request * 1024 // 1000)
         quota = None if limits.cpu is None else max(1000, limits.cpu * _PERIOD // 1000)
         if self.version == 2:

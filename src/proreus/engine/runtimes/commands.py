@@ -12,7 +12,13 @@ import termios
 from collections.abc import Mapping, Sequence
 
 from proreus.engine.runtimes.descriptors import Descriptor
-from proreus.engine.runtimes.protocol import Executed, Output, RuntimeRefused, Session, TerminalSize
+from proreus.engine.runtimes.protocol import (
+    CommandResult,
+    ContainerSession,
+    OutputStream,
+    RuntimeRefused,
+    TerminalSize,
+)
 from proreus.engine.runtimes.shim import shim
 
 MOST_OUTPUT = 16 * 1024 * 1024
@@ -22,12 +28,12 @@ _LARGEST_SIDE = 0xFFFF
 
 
 class SpawnedCommand:
-    """A `Session` of a process of this machine; made by `spawn`."""
+    """A `ContainerSession` of a process of this machine; made by `spawn`."""
 
     def __init__(
         self,
         process: asyncio.subprocess.Process,
-        streams: Mapping[Output, Descriptor],
+        streams: Mapping[OutputStream, Descriptor],
         stdin: Descriptor | None,
         terminal: Descriptor | None,
     ) -> None:
@@ -35,13 +41,13 @@ class SpawnedCommand:
         self._terminal = terminal
         self._ended = asyncio.ensure_future(self._watch())
 
-    async def read(self, output: Output) -> bytes:
-        """See `Session`."""
+    async def read(self, output: OutputStream) -> bytes:
+        """See `ContainerSession`."""
         stream = self._streams.get(output)
         return b"" if stream is None else await stream.read()
 
     async def write(self, data: bytes) -> None:
-        """See `Session`."""
+        """See `ContainerSession`."""
         if self._stdin is not None and not await self._stdin.write(data):
             await self.end_input()
 
@@ -56,7 +62,9 @@ class SpawnedCommand:
         self._stdin = None
 
     async def resize(self, size: TerminalSize) -> None:
-        """See `Session`; a process in between that does not own the terminal is told by the signal."""
+        """See `ContainerSession`; a process in between that does not own the terminal is told by the
+        signal.
+        """
         if self._terminal is None or self._ended.done():
             return
         sides = (min(size.rows, _LARGEST_SIDE), min(size.columns, _LARGEST_SIDE))
@@ -65,7 +73,7 @@ class SpawnedCommand:
             self._process.send_signal(signal.SIGWINCH)
 
     async def wait(self) -> int:
-        """See `Session`."""
+        """See `ContainerSession`."""
         return await asyncio.shield(self._ended)
 
     async def close(self) -> None:
@@ -120,12 +128,12 @@ async def spawn(
             os.close(fd)
     held = [Descriptor(fd) for fd in ours]
     if tty:
-        return SpawnedCommand(process, {Output.STDOUT: held[0]}, held[0] if stdin else None, held[0])
-    streams = {Output.STDOUT: held[-2], Output.STDERR: held[-1]}
+        return SpawnedCommand(process, {OutputStream.STDOUT: held[0]}, held[0] if stdin else None, held[0])
+    streams = {OutputStream.STDOUT: held[-2], OutputStream.STDERR: held[-1]}
     return SpawnedCommand(process, streams, held[0] if stdin else None, None)
 
 
-async def collected(session: Session, stdin: bytes, timeout: float) -> Executed:
+async def collected(session: ContainerSession, stdin: bytes, timeout: float) -> CommandResult:
     """The session's end and output, of which what is too much is dropped; it is closed then.
 
     Raises `RuntimeRefused` where it takes too long.
@@ -134,31 +142,31 @@ async def collected(session: Session, stdin: bytes, timeout: float) -> Executed:
         async with asyncio.timeout(timeout):
             _, out, err, code = await asyncio.gather(
                 _feed(session, stdin),
-                _bounded(session, Output.STDOUT),
-                _bounded(session, Output.STDERR),
+                _bounded(session, OutputStream.STDOUT),
+                _bounded(session, OutputStream.STDERR),
                 session.wait(),
             )
     except TimeoutError as error:
         raise RuntimeRefused(f"the command did not end within {timeout:g} s") from error
     finally:
         await session.close()
-    return Executed(code, out, err)
+    return CommandResult(code, out, err)
 
 
 async def run_command(
     argv: Sequence[str], stdin: bytes, timeout: float, environment: Mapping[str, str]
-) -> Executed:
+) -> CommandResult:
     """A command of this machine to its end; see `collected`."""
     return await collected(await spawn(argv, environment, stdin=bool(stdin)), stdin, timeout)
 
 
-async def _feed(session: Session, data: bytes) -> None:
+async def _feed(session: ContainerSession, data: bytes) -> None:
     if data:
         await session.write(data)
     await session.end_input()
 
 
-async def _bounded(session: Session, output: Output) -> bytes:
+async def _bounded(session: ContainerSession, output: OutputStream) -> bytes:
     kept = bytearray()
     while data := await session.read(output):
         kept += data[: MOST_OUTPUT - len(kept)]

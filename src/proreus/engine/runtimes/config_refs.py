@@ -6,7 +6,7 @@ import base64
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from proreus.engine.objects.errors import NotFound, Refused
+from proreus.engine.objects.errors import NotFound, StatusError
 from proreus.engine.objects.kinds import SECRET, Kind
 from proreus.engine.objects.registry import Registry
 from proreus.engine.runtimes.backend import LaunchRefused
@@ -42,7 +42,7 @@ class RegistryReferences:
             return await self._registry.get(kind, namespace, name)
         except NotFound:
             return None
-        except Refused as error:
+        except StatusError as error:
             raise LaunchRefused(UNRESOLVED, str(error)) from error
 
 

@@ -25,7 +25,7 @@ _SHARED_NODES = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset"
 
 
 @dataclass(frozen=True, slots=True)
-class Gpu:
+class GpuDevice:
     """One that containers can be given."""
 
     id: str
@@ -45,7 +45,7 @@ class GpuProcess:
     """Bytes of it; None where the driver does not tell."""
 
 
-def list_gpus(root: Path) -> tuple[Gpu, ...]:
+def list_gpus(root: Path) -> tuple[GpuDevice, ...]:
     """Those with a device file, in the order of their numbers; root: `/`, but in tests."""
     try:
         names = sorted(one.name for one in (root / "dev").iterdir())
@@ -53,7 +53,7 @@ def list_gpus(root: Path) -> tuple[Gpu, ...]:
         return ()
     numbers = sorted(int(match[1]) for name in names if (match := _NODE.fullmatch(name)))
     uuids = _listed(root / "proc" / "driver" / "nvidia" / "gpus")
-    return tuple(Gpu(uuids.get(one, str(one)), root / "dev" / f"nvidia{one}") for one in numbers)
+    return tuple(GpuDevice(uuids.get(one, str(one)), root / "dev" / f"nvidia{one}") for one in numbers)
 
 
 def shared_nodes(root: Path) -> tuple[Path, ...]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from proreus.engine.objects.timestamps import parse_timestamp
-from proreus.engine.runtimes.protocol import LogWanted, Output
+from proreus.engine.runtimes.protocol import LogWanted, OutputStream
 
 _POLL_SECONDS = 0.1
 _MOST_LOOKS = 100
@@ -49,17 +49,19 @@ async def read(path: Path, wanted: LogWanted, ended: Callable[[], bool]) -> Asyn
                     return
 
 
-def attached(path: Path, ended: Callable[[], bool]) -> AsyncGenerator[tuple[Output, bytes], None]:
+def attached(path: Path, ended: Callable[[], bool]) -> AsyncGenerator[tuple[OutputStream, bytes], None]:
     """What is written from this call on and where, until `ended`."""
     return _attached(_Cursor.at(path, 0), ended)
 
 
-async def _attached(cursor: _Cursor, ended: Callable[[], bool]) -> AsyncGenerator[tuple[Output, bytes], None]:
+async def _attached(
+    cursor: _Cursor, ended: Callable[[], bool]
+) -> AsyncGenerator[tuple[OutputStream, bytes], None]:
     async with aclosing(_batches(cursor, True, ended)) as batches:
         async for lines in batches:
             for line in lines:
                 known = _Line.of(line)
-                yield Output.STDERR if known.stream == b"stderr" else Output.STDOUT, known.text
+                yield OutputStream.STDERR if known.stream == b"stderr" else OutputStream.STDOUT, known.text
 
 
 async def _batches(

@@ -7,19 +7,19 @@ import contextlib
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from proreus.engine.runtimes.protocol import Output, TerminalSize
+from proreus.engine.runtimes.protocol import OutputStream, TerminalSize
 from proreus.engine.wire.duplex import BoundedPipe
 
 
 class PrintedSession:
     """A `Session` that takes no input and ends, with this exit code, when there is no more output."""
 
-    def __init__(self, printed: AsyncGenerator[tuple[Output, bytes], None], exit_code: int = 0) -> None:
+    def __init__(self, printed: AsyncGenerator[tuple[OutputStream, bytes], None], exit_code: int = 0) -> None:
         self._exit_code = exit_code
-        self._pipes = {output: BoundedPipe() for output in Output}
+        self._pipes = {output: BoundedPipe() for output in OutputStream}
         self._copying = asyncio.ensure_future(self._copy(printed))
 
-    async def read(self, output: Output) -> bytes:
+    async def read(self, output: OutputStream) -> bytes:
         """See `Session`."""
         return await self._pipes[output].read()
 
@@ -43,7 +43,7 @@ class PrintedSession:
         with contextlib.suppress(asyncio.CancelledError):
             await self._copying
 
-    async def _copy(self, printed: AsyncGenerator[tuple[Output, bytes], None]) -> None:
+    async def _copy(self, printed: AsyncGenerator[tuple[OutputStream, bytes], None]) -> None:
         try:
             async with aclosing(printed) as pieces:
                 async for output, text in pieces:

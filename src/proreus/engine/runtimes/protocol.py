@@ -125,7 +125,7 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True)
-class Traffic:
+class NetworkUse:
     """Bytes a second over a network, over the last moments."""
 
     received: int = 0
@@ -153,7 +153,7 @@ class PodUse:
     uid: str
     volumes: int = 0
     """Bytes in the volumes that go with it, as of the last look."""
-    traffic: Traffic | None = None
+    traffic: NetworkUse | None = None
     """None where it shares the node's network: then the node's is all that is known."""
     gpus: tuple[GpuUse, ...] = ()
     """Those that it has, or runs something on: how busy those are that it has, and the memory it uses."""
@@ -172,7 +172,7 @@ class NodeUse:
     read: int = 0
     """Bytes a second from disks."""
     written: int = 0
-    traffic: Traffic = Traffic()
+    traffic: NetworkUse = NetworkUse()
     """With other machines."""
     gpus: tuple[GpuUse, ...] = ()
 
@@ -194,7 +194,7 @@ class LogWanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Executed:
+class CommandResult:
     """What a command in a container came to."""
 
     exit_code: int
@@ -202,7 +202,7 @@ class Executed:
     stderr: bytes = b""
 
 
-class Output(Enum):
+class OutputStream(Enum):
     """Where something is printed; a terminal prints all on `STDOUT`."""
 
     STDOUT = "stdout"
@@ -236,14 +236,14 @@ class TerminalSize:
     rows: int
 
 
-class Session(Protocol):
+class ContainerSession(Protocol):
     """A command under way, or a container that one is attached to.
 
     Nothing is read from it before somebody asks, so that output which nobody takes holds the command back
     instead of filling memory; `write` waits in the same way for a command that does not read.
     """
 
-    async def read(self, output: Output) -> bytes:
+    async def read(self, output: OutputStream) -> bytes:
         """What was printed, as soon as there is something; b"" at the end. One reader for each."""
         ...
 
@@ -287,11 +287,11 @@ class PodLogs(Protocol):
 class PodExec(Protocol):
     """Who can run commands in a container, attach to it, and reach its ports; the door asks this."""
 
-    async def begin(self, uid: str, wanted: CommandWanted) -> Session:
+    async def begin(self, uid: str, wanted: CommandWanted) -> ContainerSession:
         """The command, begun; raises `RuntimeRefused`."""
         ...
 
-    async def attach(self, uid: str, wanted: AttachWanted) -> Session:
+    async def attach(self, uid: str, wanted: AttachWanted) -> ContainerSession:
         """The container's own input and output from now on; raises `RuntimeRefused`."""
         ...
 
@@ -301,7 +301,7 @@ class PodExec(Protocol):
 
     async def execute(
         self, uid: str, container: str, command: Sequence[str], stdin: bytes = b"", timeout: float = 60.0
-    ) -> Executed:
+    ) -> CommandResult:
         """The command's end and output; raises `RuntimeRefused`."""
         ...
 

@@ -15,10 +15,10 @@ from collections.abc import Collection, Iterator
 from enum import Enum
 from typing import Any, NamedTuple
 
-from proreus.engine.runtimes.backend import LaunchRefused, Plan
+from proreus.engine.runtimes.backend import ContainerPlan, LaunchRefused
 
 
-class Profile(Enum):
+class SeccompProfile(Enum):
     """What a pod may want."""
 
     RUNTIME_DEFAULT = "RuntimeDefault"
@@ -130,17 +130,17 @@ _NUMBER, _MACHINE, _FIRST_ARGUMENT = 0, 4, 16
 """Where the kernel shows these to a filter."""
 
 
-def wanted_profile(plan: Plan) -> Profile | None:
+def wanted_profile(plan: ContainerPlan) -> SeccompProfile | None:
     """The container's, or else its pod's; None where neither says. Raises `LaunchRefused`."""
     context = plan.container.get("securityContext") or {}
     pod = plan.pod["spec"].get("securityContext") or {}
     stated = context.get("seccompProfile") or pod.get("seccompProfile")
     if context.get("privileged"):
-        return Profile.UNCONFINED
+        return SeccompProfile.UNCONFINED
     if not stated:
         return None
     try:
-        return Profile(stated.get("type"))
+        return SeccompProfile(stated.get("type"))
     except ValueError:
         told = f"seccompProfile {stated.get('type')} is not supported on this node, RuntimeDefault is"
         raise LaunchRefused("CreateContainerConfigError", told) from None

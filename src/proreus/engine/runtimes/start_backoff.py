@@ -27,7 +27,7 @@ class Pauses:
 USUAL_PAUSES = Pauses()
 
 
-class Waiting:
+class StartBackoff:
     """Between the attempts to start one container; stopping: nobody waits any more."""
 
     def __init__(self, pauses: Pauses, stopping: asyncio.Event) -> None:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import msgspec
 
-from proreus.engine.runtimes.protocol import GpuUse, NodeUse, PodUse, Traffic, Use
+from proreus.engine.runtimes.protocol import GpuUse, NetworkUse, NodeUse, PodUse, Use
 
 TOPIC = "use"
 """Of the notes in the store, one a node."""
@@ -20,7 +20,7 @@ CPU_DEVIATION = "proreus.io/used-cpu-deviation"
 """And how much the CPU varied over the last quarter of an hour: the standard deviation."""
 _Told = tuple[
     tuple[int, int, int, int, int],
-    Traffic,
+    NetworkUse,
     tuple[GpuUse, ...],
     list[tuple[str, str, int, int, int]],
     tuple[PodUse, ...],

@@ -23,7 +23,7 @@ from typing import Any, TypeGuard
 
 from proreus.engine.leader_election import Leader, LeaseTimes
 from proreus.engine.objects.decision_annotation import DECISION
-from proreus.engine.objects.errors import Refused
+from proreus.engine.objects.errors import StatusError
 from proreus.engine.objects.kinds import (
     BUDGET,
     CONFIG_MAP,
@@ -40,13 +40,20 @@ from proreus.engine.objects.kinds import (
 from proreus.engine.objects.promotions import ways
 from proreus.engine.objects.registry import Registry
 from proreus.engine.objects.scheduler_config import NAME, NAMESPACE, Chosen, read_chosen
-from proreus.engine.scheduler.binder import Hands
+from proreus.engine.scheduler.binder import Binder
 from proreus.engine.scheduler.core import SchedulingCore, SchedulingOptions
 from proreus.engine.scheduler.decider import Decider
-from proreus.engine.scheduler.instructions import Bind, Event, Gone, Instruction, NotDone, Seen
+from proreus.engine.scheduler.instructions import (
+    BindPodTo,
+    Event,
+    Instruction,
+    InstructionFailed,
+    ObjectDeleted,
+    ObjectUpdated,
+)
 from proreus.engine.scheduler.warm_up import warm_up_scheduling
 from proreus.engine.store.protocol import Unchanged
-from proreus.engine.watch.informer import Informer, Told
+from proreus.engine.watch.informer import Informer, ObjectChange
 from proreus.model.errors import ProreusError
 from proreus.policies.isolated_policy import Strangers
 from proreus.worlds.pods.policies.wire_format import pod_strangers
@@ -97,7 +104,7 @@ class SchedulingAgent:
         self.leader = Leader(registry, LEASE_NAME, identity, self._options.times)
         self.recent: deque[dict[str, Any]] = deque(maxlen=_REMEMBERED)
         """The last decisions that bound a pod, newest last."""
-        self._hands = Hands(registry, clock, self.leader.fenced, self._options.events)
+        self._hands = Binder(registry, clock, self.leader.fenced, self._options.events)
         kinds = (NAMESPACE_KIND, NODE, REPLICA_SET, SERVICE, BUDGET, POD)
         self._informers = [Informer(registry, kind, self._told) for kind in kinds]
         self._informers.insert(0, Informer(registry, CONFIG_MAP, self._told, NAMESPACE))
@@ -166,8 +173,8 @@ class SchedulingAgent:
 
     # Below the face.
 
-    def _told(self, told: Told) -> None:
-        self._inbox.append((Gone if told.gone else Seen)(told.kind.kind, told.object))
+    def _told(self, told: ObjectChange) -> None:
+        self._inbox.append((ObjectDeleted if told.gone else ObjectUpdated)(told.kind.kind, told.object))
         self._news.set()
 
     async def _work(self) -> None:
@@ -209,7 +216,7 @@ class SchedulingAgent:
             self._choosing = None
         missing = {
             way
-            for one in (read_chosen(event.object).chosen.values() if isinstance(event, Seen) else ())
+            for one in (read_chosen(event.object).chosen.values() if isinstance(event, ObjectUpdated) else ())
             for way in ways(one)
             if not self.core.knows(way) and not self.core.gave_up(way)
         }
@@ -270,12 +277,12 @@ class SchedulingAgent:
     async def _carry_out(self, instructions: Sequence[Instruction], fence: Unchanged) -> None:
         try:
             failed = await self._hands.carry_out(instructions, fence)
-        except Refused as error:
+        except StatusError as error:
             _log.warning("%s", error)
             failed = []
         lost = {one.pod for one in failed}
         for one in instructions:
-            if isinstance(one, Bind) and one.pod not in lost:
+            if isinstance(one, BindPodTo) and one.pod not in lost:
                 self.recent.append(
                     {
                         "at": self._clock(),
@@ -302,9 +309,9 @@ class SchedulingAgent:
             self.leader.changed.clear()
 
 
-def _is_choice(event: Event) -> TypeGuard[Seen | Gone]:
+def _is_choice(event: Event) -> TypeGuard[ObjectUpdated | ObjectDeleted]:
     """Whether that is the ConfigMap that says who decides for whom."""
-    if isinstance(event, NotDone) or event.kind != "ConfigMap":
+    if isinstance(event, InstructionFailed) or event.kind != "ConfigMap":
         return False
     metadata = event.object["metadata"]
     return (metadata["namespace"], metadata["name"]) == (NAMESPACE, NAME)

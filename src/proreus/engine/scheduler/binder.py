@@ -13,21 +13,21 @@ from dataclasses import dataclass, field
 from typing import Any, assert_never
 
 from proreus.engine.objects.conditions import Condition, with_conditions
-from proreus.engine.objects.errors import Fenced, NotFound, Refused, Unserviceable
-from proreus.engine.objects.events import Note, Series, record
-from proreus.engine.objects.intents import PREEMPTED, Disruption, Terms, Want
+from proreus.engine.objects.errors import Fenced, NotFound, StatusError, Unserviceable
+from proreus.engine.objects.events import EventNote, Series, record
+from proreus.engine.objects.intents import PREEMPTED, DeletionTerms, Disruption, Intent
 from proreus.engine.objects.kinds import POD
 from proreus.engine.objects.registry import Binding, Registry
 from proreus.engine.scheduler.instructions import (
-    Bind,
+    BindPodTo,
     Complain,
-    Delay,
+    DelayPod,
     Instruction,
-    NotDone,
+    InstructionFailed,
     Object,
     PodRef,
-    Preempt,
-    Reject,
+    PreemptFor,
+    RejectPod,
 )
 from proreus.engine.store.protocol import Unchanged
 
@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False)
-class Hands:
+class Binder:
     """Carries out what the core instructs."""
 
     registry: Registry
@@ -52,10 +52,12 @@ class Hands:
     """What was last said of a pod that waits, so that it is not said again."""
     _series: Series = field(default_factory=Series)
 
-    async def carry_out(self, instructions: Sequence[Instruction], fence: Unchanged) -> list[NotDone]:
+    async def carry_out(
+        self, instructions: Sequence[Instruction], fence: Unchanged
+    ) -> list[InstructionFailed]:
         """Do it all; what did not come about."""
-        binds = [one for one in instructions if isinstance(one, Bind)]
-        others = [one for one in instructions if not isinstance(one, Bind)]
+        binds = [one for one in instructions if isinstance(one, BindPodTo)]
+        others = [one for one in instructions if not isinstance(one, BindPodTo)]
         failed = await self._bind(binds, fence) if binds else []
         failed += await self._rest(others, fence) if others else []
         lost = {one.pod for one in failed}
@@ -68,7 +70,7 @@ class Hands:
             await record(self.registry, due, _REPORTER, now)
         return failed
 
-    async def _bind(self, binds: Sequence[Bind], fence: Unchanged) -> list[NotDone]:
+    async def _bind(self, binds: Sequence[BindPodTo], fence: Unchanged) -> list[InstructionFailed]:
         wants = [
             self.registry.binding(
                 Binding(one.pod.namespace, one.pod.name, one.node, one.pod.uid, one.annotations)
@@ -80,11 +82,11 @@ class Hands:
         for bind, outcome in zip(binds, outcomes, strict=True):
             if isinstance(outcome, Fenced):
                 self.fenced()
-            if isinstance(outcome, Refused) and not await self._done_all_the_same(bind, outcome):
-                failed.append(NotDone(bind.pod, outcome.message))
+            if isinstance(outcome, StatusError) and not await self._done_all_the_same(bind, outcome):
+                failed.append(InstructionFailed(bind.pod, outcome.message))
         return failed
 
-    async def _done_all_the_same(self, bind: Bind, refusal: Refused) -> bool:
+    async def _done_all_the_same(self, bind: BindPodTo, refusal: StatusError) -> bool:
         """Whether the store, which could not say so, has bound the pod: asked until it can."""
         if not isinstance(refusal, Unserviceable):
             return False
@@ -98,51 +100,51 @@ class Hands:
             else:
                 return bool(pod["spec"].get("nodeName"))
 
-    async def _rest(self, instructions: Sequence[Instruction], fence: Unchanged) -> list[NotDone]:
+    async def _rest(self, instructions: Sequence[Instruction], fence: Unchanged) -> list[InstructionFailed]:
         """What binds nothing. Of a preemption every part counts, else the pod would wait for nothing; and who
         could not be told why it waits is decided about, and told, again."""
         wants = [(one, want) for one in instructions for want in self._consequences(one)]
-        failed: dict[PodRef, NotDone] = {}
+        failed: dict[PodRef, InstructionFailed] = {}
         outcomes = await self.registry.commit_each([want for _, want in wants], fence)
         for (one, _), outcome in zip(wants, outcomes, strict=True):
-            if not isinstance(outcome, Refused) or isinstance(outcome, NotFound):
+            if not isinstance(outcome, StatusError) or isinstance(outcome, NotFound):
                 continue
             _log.info("%s", outcome)
             if isinstance(outcome, Fenced):
                 self.fenced()
             if not isinstance(one, Complain):
-                told_only = isinstance(one, Delay | Reject)
-                failed[one.pod] = NotDone(one.pod, outcome.message, told_only)
+                told_only = isinstance(one, DelayPod | RejectPod)
+                failed[one.pod] = InstructionFailed(one.pod, outcome.message, told_only)
         return list(failed.values())
 
-    def _consequences(self, instruction: Instruction) -> list[Want]:
+    def _consequences(self, instruction: Instruction) -> list[Intent]:
         """What an instruction that binds nothing changes in the store."""
         match instruction:
-            case Preempt(pod=pod, node=node, victims=victims, told=told):
+            case PreemptFor(pod=pod, node=node, victims=victims, told=told):
                 gone = [
                     self.registry.deleting(
-                        POD, one.namespace, one.name, Terms(uid=one.uid, disruption=_PREEMPTED)
+                        POD, one.namespace, one.name, DeletionTerms(uid=one.uid, disruption=_PREEMPTED)
                     )
                     for one in victims
                 ]
                 cleared = [self._status(one, nominated="") for one in instruction.no_longer_nominated]
                 return [*gone, *cleared, self._status(pod, _waits(told), nominated=node)]
-            case Delay(pod=pod, told=told, clear_nomination=clear):
+            case DelayPod(pod=pod, told=told, clear_nomination=clear):
                 if self._told.get(pod.uid) == told and not clear:
                     return []
                 return [self._status(pod, _waits(told), nominated="" if clear else None)]
-            case Reject(pod=pod, told=told):
+            case RejectPod(pod=pod, told=told):
                 if self._told.get(pod.uid) == told:
                     return []
                 return [self._status(pod, _waits(told, "SchedulerRejected"), nominated="")]
-            case Complain() | Bind():
+            case Complain() | BindPodTo():
                 return []
             case _:
                 assert_never(instruction)
 
     def _status(
         self, pod: PodRef, condition: Condition | None = None, *, nominated: str | None = None
-    ) -> Want:
+    ) -> Intent:
         """Another status of a pod that waits; nominated: None leaves it as it is."""
 
         def change(obj: Object) -> Object | None:
@@ -161,24 +163,24 @@ class Hands:
 
         return self.registry.editing(POD, pod.namespace, pod.name, change, subresource="status")
 
-    def _notes(self, instruction: Instruction) -> list[Note]:
+    def _notes(self, instruction: Instruction) -> list[EventNote]:
         match instruction:
-            case Bind(pod=pod, told=told):
-                return [Note(_object(pod), "Scheduled", told)]
-            case Preempt(pod=pod, node=node, victims=victims, told=told):
+            case BindPodTo(pod=pod, told=told):
+                return [EventNote(_object(pod), "Scheduled", told)]
+            case PreemptFor(pod=pod, node=node, victims=victims, told=told):
                 why = f"Preempted by pod {pod.uid} on node {node}"
                 return [
-                    Note(_object(pod), "FailedScheduling", told, "Warning"),
-                    *(Note(_object(victim), "Preempted", why) for victim in victims),
+                    EventNote(_object(pod), "FailedScheduling", told, "Warning"),
+                    *(EventNote(_object(victim), "Preempted", why) for victim in victims),
                 ]
-            case Delay(pod=pod, told=told):
+            case DelayPod(pod=pod, told=told):
                 if self._told.get(pod.uid) == told:
                     return []
-                return [Note(_object(pod), "FailedScheduling", told, "Warning")]
-            case Reject(pod=pod, told=told):
-                return [Note(_object(pod), "Rejected", told, "Warning")]
+                return [EventNote(_object(pod), "FailedScheduling", told, "Warning")]
+            case RejectPod(pod=pod, told=told):
+                return [EventNote(_object(pod), "Rejected", told, "Warning")]
             case Complain(object=obj, told=told, reason=reason):
-                return [Note(obj, reason, told, "Warning")]
+                return [EventNote(obj, reason, told, "Warning")]
             case _:
                 assert_never(instruction)
 
@@ -186,7 +188,7 @@ class Hands:
         if len(self._told) > _MOST_TOLD:
             self._told.clear()
         for one in instructions:
-            if isinstance(one, Delay | Reject):
+            if isinstance(one, DelayPod | RejectPod):
                 self._told[one.pod.uid] = one.told
             elif not isinstance(one, Complain):
                 self._told.pop(one.pod.uid, None)

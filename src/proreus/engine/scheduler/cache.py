@@ -55,7 +55,7 @@ class Known:
         return self.template.spec.priority
 
 
-class Picture:
+class SchedulerCache:
     """Nodes, pods and budgets as they are believed to be."""
 
     def __init__(self) -> None:

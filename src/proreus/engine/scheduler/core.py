@@ -24,17 +24,17 @@ from typing import Any, assert_never
 from proreus.engine.objects.decision_annotation import DECISION, scores_told
 from proreus.engine.objects.promotions import ways
 from proreus.engine.objects.scheduler_config import DEFAULT_SCHEDULER, Chosen, admitted_choice
-from proreus.engine.scheduler.cache import Known, Picture
-from proreus.engine.scheduler.decider import Answer, Decider, Fallback, Stuck
-from proreus.engine.scheduler.event_handlers import Watching
+from proreus.engine.scheduler.cache import Known, SchedulerCache
+from proreus.engine.scheduler.decider import Decider, Fallback, LegalDecision, Stuck
+from proreus.engine.scheduler.event_handlers import EventHandlers
 from proreus.engine.scheduler.instructions import (
-    Bind,
+    BindPodTo,
     Complain,
-    Delay,
+    DelayPod,
     Instruction,
-    NotDone,
-    Preempt,
-    Reject,
+    InstructionFailed,
+    PreemptFor,
+    RejectPod,
 )
 from proreus.engine.scheduler.messages import (
     DEVICES,
@@ -48,10 +48,10 @@ from proreus.engine.scheduler.messages import (
     unavailable,
     without_victims,
 )
-from proreus.engine.scheduler.nominator import Held, held, hold, in_the_way
+from proreus.engine.scheduler.nominator import NominatedPod, held, hold, in_the_way
 from proreus.engine.scheduler.profiles import RULE, Schedulers, Untrained
 from proreus.engine.scheduler.queue import Queue
-from proreus.engine.scheduler.shadow import Differences, changes, effect_of
+from proreus.engine.scheduler.shadow import ShadowDifferences, changes, effect_of
 from proreus.model import decision as model
 from proreus.model.errors import ProreusError, WorkError
 from proreus.policies.isolated_policy import Strangers
@@ -81,8 +81,8 @@ class SchedulingOptions:
         return PolicyFolders.of(self.policy_folders, self.models, (self.default.policy, self.default.shadow))
 
 
-class SchedulingCore(Watching):
-    """See the module; what happens is taken note of by `Watching`."""
+class SchedulingCore(EventHandlers):
+    """See the module; what happens is taken note of by `EventHandlers`."""
 
     def __init__(
         self,
@@ -95,8 +95,8 @@ class SchedulingCore(Watching):
         where one is missing, or leaves that to whoever reads `wanted` and hands them in."""
         self.options = options or SchedulingOptions()
         self._strangers, self._makes = strangers, makes
-        super().__init__(Picture(), Queue(), Schedulers({}, self.options.default, self.options.models))
-        self.differences: dict[str, Differences] = {}
+        super().__init__(SchedulerCache(), Queue(), Schedulers({}, self.options.default, self.options.models))
+        self.differences: dict[str, ShadowDifferences] = {}
         """By schedulerName, where there is a shadow."""
         self.counts: Counter[str] = Counter()
         """Decisions by what came of them."""
@@ -106,7 +106,7 @@ class SchedulingCore(Watching):
         self._deciders: dict[Chosen, Decider] = {}
         self._unfit: dict[Chosen, str] = {}
         """Who could not be made when it was tried last, and why."""
-        self._held: list[Held] = []
+        self._held: list[NominatedPod] = []
         """Nominated pods that are on their nodes while a pod is decided about."""
 
     def decider(self, chosen: Chosen) -> Decider:
@@ -201,7 +201,7 @@ class SchedulingCore(Watching):
         self.forget_silent(now)
         instructions: list[Instruction] = self.complaints
         self.complaints = []
-        instructions.extend(Delay(ref, told) for ref, told in self.unclaimed(now, most))
+        instructions.extend(DelayPod(ref, told) for ref, told in self.unclaimed(now, most))
         for _ in range(most):
             key = self.queue.take(now)
             if key is None:
@@ -211,7 +211,7 @@ class SchedulingCore(Watching):
                 instructions.append(instruction)
         return instructions
 
-    def not_done(self, event: NotDone, now: float) -> None:
+    def not_done(self, event: InstructionFailed, now: float) -> None:
         """The pod waits again; it backs off, since what failed may fail again."""
         known = self.picture.pods.get(event.pod.key)
         if known is None:
@@ -273,7 +273,7 @@ class SchedulingCore(Watching):
         if known.nominated in self.picture.cluster.node_names():
             n = self.picture.cluster.node_at(known.nominated)
             if not observation.refusal(n):
-                answer = Answer(model.Place(n))
+                answer = LegalDecision(model.Place(n))
                 return self._carry_out(known, (answer, Fallback("nominated"), None), decider, observation)
         try:
             answer, fallback = decider.decide(observation)
@@ -287,7 +287,7 @@ class SchedulingCore(Watching):
         for told in decider.take_news():
             self.complaints.append(Complain(known.object, told, "PolicyFailed"))
         if shadow is not None:
-            found = self.differences.setdefault(known.scheduler, Differences())
+            found = self.differences.setdefault(known.scheduler, ShadowDifferences())
             found.note(known.key, now, (answer, shadow), observation)
         return self._carry_out(known, (answer, fallback, shadow), decider, observation)
 
@@ -305,7 +305,7 @@ class SchedulingCore(Watching):
     def _carry_out(
         self,
         known: Known,
-        made: tuple[Answer, Fallback, Answer | None],
+        made: tuple[LegalDecision, Fallback, LegalDecision | None],
         decider: Decider,
         observation: PodObservation,
     ) -> Instruction:
@@ -334,7 +334,7 @@ class SchedulingCore(Watching):
                 self.counts["rejected"] += 1
                 self.queue.drop(known.key)
                 self.picture.nominate(known, "")
-                return Reject(known.ref, f"policy {decider.chosen.policy} rejects the pod as it is")
+                return RejectPod(known.ref, f"policy {decider.chosen.policy} rejects the pod as it is")
             case _:
                 assert_never(answer.decision)
 
@@ -351,7 +351,7 @@ class SchedulingCore(Watching):
             known.devices = self.picture.cluster.devices_of(known.key)
             annotations[DEVICES] = devices_text(known.devices)
         self.counts["bound"] += 1
-        return Bind(known.ref, node, annotations, scheduled(known.key, node, scores_told(decision)))
+        return BindPodTo(known.ref, node, annotations, scheduled(known.key, node, scores_told(decision)))
 
     def _to_preempt(
         self, known: Known, node: str, victims: Sequence[str], told: str, now: float
@@ -369,7 +369,7 @@ class SchedulingCore(Watching):
         self.picture.nominate(known, node)
         self._to_pool(known, now)
         refs = tuple(self.picture.pods[victim].ref for victim in victims)
-        return Preempt(known.ref, node, refs, told, tuple(other.ref for other in lower))
+        return PreemptFor(known.ref, node, refs, told, tuple(other.ref for other in lower))
 
     def _has_to_wait(
         self, known: Known, observation: PodObservation, refusals: Refusals, *, terminating: bool
@@ -379,7 +379,7 @@ class SchedulingCore(Watching):
         if refusals.feasible:
             self.counts["delayed"] += 1
             self.queue.back_off(known.key, now)
-            return Delay(
+            return DelayPod(
                 known.ref, f"{refusals.feasible}/{len(refusals.codes)} nodes are available: the policy waits."
             )
         told = without_victims(observation, terminating=terminating)
@@ -392,7 +392,7 @@ class SchedulingCore(Watching):
         if clear:
             self.picture.nominate(known, "")
         self._to_pool(known, now)
-        return Delay(known.ref, told, clear)
+        return DelayPod(known.ref, told, clear)
 
     def _to_pool(self, known: Known, now: float) -> None:
         group, _ = self.picture.cluster.rows_of(known.key)

@@ -20,7 +20,7 @@ from proreus.model.node import Node
 from proreus.model.pod import Pod, PodSpec
 from proreus.model.resources import GIB, Resources
 from proreus.policies.deadline import Guard, TooSlow
-from proreus.policies.isolated_policy import ApartPolicy, Resting, Strangers
+from proreus.policies.isolated_policy import IsolatedPolicy, PolicyResting, Strangers
 from proreus.policies.protocol import Doubts
 from proreus.worlds.pods.policies.catalogue import POLICIES, PolicyOptions, make_policy
 from proreus.worlds.pods.policies.explanation import Bids, Factors, PodPolicy
@@ -52,7 +52,7 @@ class Unsure(Exception):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Answer:
+class LegalDecision:
     """A decision that the rules allow."""
 
     decision: Decision
@@ -85,7 +85,7 @@ class Fallback:
 
 
 @dataclass(eq=False)
-class Asked:
+class GuardedPolicy:
     """A policy that is asked again and again, and left alone for a while where it was too slow."""
 
     name: str
@@ -123,7 +123,7 @@ class Asked:
         cluster.add_pod(Pod("there", PodSpec(Resources(cpu=100))), "node")
         observation = cluster.observe(Pod("pod", PodSpec(Resources(cpu=100))))
         policy = self.policy.fresh(self.seed)
-        if isinstance(policy, ApartPolicy):
+        if isinstance(policy, IsolatedPolicy):
             return self._warm_up_apart(policy, observation)
         if POLICIES.is_own(self.name):  # compiles for as long as it takes, and ends
             self._compute(policy, observation)
@@ -138,12 +138,12 @@ class Asked:
             _log.warning("policy %s fails on a cluster of one node: %s", self.name, error)
         return ""
 
-    def _warm_up_apart(self, policy: ApartPolicy, observation: PodObservation) -> str:
+    def _warm_up_apart(self, policy: IsolatedPolicy, observation: PodObservation) -> str:
         """The first time it compiles over there."""
         try:
             for _ in range(2):
                 policy.within(observation, _WARM_UP_SECONDS)
-        except (TooSlow, Resting) as error:
+        except (TooSlow, PolicyResting) as error:
             return f"while it was warmed up: {_line(str(error))}"
         except ProreusError as error:  # the first decision will show it too, and count it
             _log.warning("policy %s fails on a cluster of one node: %s", self.name, error)
@@ -151,13 +151,13 @@ class Asked:
 
     def close(self) -> None:
         """Nobody asks it any more."""
-        if isinstance(self.policy, ApartPolicy) and self.strangers is not None:
+        if isinstance(self.policy, IsolatedPolicy) and self.strangers is not None:
             self.strangers.release(self.name)
 
     @property
     def apart(self) -> bool:
         """Whether it is asked in a process of its own, so that an answer may take its time."""
-        return isinstance(self.policy, ApartPolicy)
+        return isinstance(self.policy, IsolatedPolicy)
 
     def doubt(self, observation: PodObservation) -> str:
         """Why this is beyond what the policy was made for; "": it is not."""
@@ -179,9 +179,9 @@ class Asked:
         self._rest = max(0, self._rest - 1)
         return self._rest > 0
 
-    def ask(self, observation: PodObservation) -> Answer:
+    def ask(self, observation: PodObservation) -> LegalDecision:
         """Its answer; raises `Stuck` or TooSlow where it is too slow, and whatever else it does wrong."""
-        if isinstance(self.policy, ApartPolicy):
+        if isinstance(self.policy, IsolatedPolicy):
             answer = self.policy.within(observation, self.deadline)
             if answer.unsure:
                 raise Unsure(answer.unsure)
@@ -222,12 +222,12 @@ class Decider:
         self.chosen = chosen
         loaded = admitted or chosen
         deadline = chosen.deadline_ms / 1000.0
-        self.shadow: Asked | None = None
-        self.rule = Asked(RULE, options, seed, math.inf)
-        self.policy = Asked(loaded.policy, options, seed, deadline, strangers)
+        self.shadow: GuardedPolicy | None = None
+        self.rule = GuardedPolicy(RULE, options, seed, math.inf)
+        self.policy = GuardedPolicy(loaded.policy, options, seed, deadline, strangers)
         try:
             if loaded.shadow:
-                self.shadow = Asked(loaded.shadow, options, seed, deadline, strangers)
+                self.shadow = GuardedPolicy(loaded.shadow, options, seed, deadline, strangers)
         except BaseException:
             self.policy.close()
             raise
@@ -263,7 +263,7 @@ class Decider:
                 self.failing[who] = told
                 self._news.append(told)  # with the first pod: nobody else is there to be told
 
-    def decide(self, observation: PodObservation) -> tuple[Answer, Fallback]:
+    def decide(self, observation: PodObservation) -> tuple[LegalDecision, Fallback]:
         """The policy's answer, or that of the rule with the reason why; raises `Stuck`."""
         if self.policy.resting():
             return self.rule.ask(observation), Fallback("resting")
@@ -281,7 +281,7 @@ class Decider:
             fallback = Fallback("unsure", _line(str(unsure)))
         except TooSlow as error:  # it has seen a copy of what is here
             fallback = Fallback("deadline", _line(str(error)))
-        except Resting as resting:
+        except PolicyResting as resting:
             return self.rule.ask(observation), Fallback("resting", _line(str(resting)))
         except IllegalDecision as error:
             fallback = Fallback("wrong", _line(str(error)))
@@ -295,11 +295,13 @@ class Decider:
         news, self._news = self._news, []
         return news
 
-    def by_rule(self, observation: PodObservation) -> Answer:
+    def by_rule(self, observation: PodObservation) -> LegalDecision:
         """What the kube rules decide."""
         return self.rule.ask(observation)
 
-    def account(self, answer: Answer, fallback: Fallback, observation: PodObservation) -> Account | None:
+    def account(
+        self, answer: LegalDecision, fallback: Fallback, observation: PodObservation
+    ) -> Account | None:
         """What the scores of the chosen node and of the next best are made of, where the policy says so."""
         if not isinstance(answer.decision, Place) or fallback.reason == "nominated":
             return None
@@ -324,7 +326,7 @@ class Decider:
             {name: tuple(column.tolist()) for name, column in columns.items()},
         )
 
-    def by_shadow(self, observation: PodObservation) -> Answer | None:
+    def by_shadow(self, observation: PodObservation) -> LegalDecision | None:
         """What the shadow would decide; None where there is none, or it fails; raises `Stuck`."""
         if self.shadow is None or self.shadow.resting():
             return None
@@ -335,7 +337,7 @@ class Decider:
         except Stuck as stuck:
             self._note("shadow", _line(str(stuck)))
             raise
-        except (Resting, Unsure):
+        except (PolicyResting, Unsure):
             return None
         except Exception as error:  # noqa: BLE001 - a shadow must not be felt
             self._note("shadow", _raised(error, self.shadow.name))
@@ -366,21 +368,21 @@ def _line(told: str) -> str:
     return " ".join(told[: 4 * _LONGEST_LINE].split())[:_LONGEST_LINE]
 
 
-def checked(decision: Decision, observation: PodObservation, bids: tuple[I64, F64]) -> Answer:
+def checked(decision: Decision, observation: PodObservation, bids: tuple[I64, F64]) -> LegalDecision:
     """The decision with its victims; an IllegalDecision where the rules forbid it."""
     nodes = len(observation.compiled.workload.nodes)
     match decision:
         case Place(node=node):
             if not 0 <= node < nodes or observation.refusal(node):
                 raise IllegalDecision(f"{_line(str(decision))}: the pod may not go there")
-            return Answer(decision, (), *bids)
+            return LegalDecision(decision, (), *bids)
         case Preempt(node=node):
             found = observation.victims(node) if 0 <= node < nodes else None
             if found is None or not found[0]:
                 raise IllegalDecision(f"{decision}: no eviction helps there")
             pods = observation.compiled.workload.pods
-            return Answer(decision, tuple(pods[victim].name for victim in found[0]), *bids)
+            return LegalDecision(decision, tuple(pods[victim].name for victim in found[0]), *bids)
         case Delay() | Reject():
-            return Answer(decision, (), *bids)
+            return LegalDecision(decision, (), *bids)
         case _:
             assert_never(decision)

@@ -13,16 +13,16 @@ import numpy as np
 from proreus.engine.objects.promotions import NAME as PROMOTIONS
 from proreus.engine.objects.promotions import read_promotions
 from proreus.engine.objects.scheduler_config import DEFAULT_SCHEDULER, NAME, NAMESPACE, Chosen, read_chosen
-from proreus.engine.scheduler.cache import Known, Picture
+from proreus.engine.scheduler.cache import Known, SchedulerCache
 from proreus.engine.scheduler.instructions import (
     Complain,
     Event,
-    Gone,
     Instruction,
-    NotDone,
+    InstructionFailed,
     Object,
+    ObjectDeleted,
+    ObjectUpdated,
     PodRef,
-    Seen,
 )
 from proreus.engine.scheduler.messages import DEVICES, devices_mask
 from proreus.engine.scheduler.node_load import Loads
@@ -46,10 +46,10 @@ _KEPT = "this entry stays as it was until the engine starts anew"
 _LEFT_OUT = "this entry does not count"
 
 
-class Watching(ABC):
+class EventHandlers(ABC):
     """The half of the core that decides nothing."""
 
-    def __init__(self, picture: Picture, queue: Queue, schedulers: Schedulers) -> None:
+    def __init__(self, picture: SchedulerCache, queue: Queue, schedulers: Schedulers) -> None:
         self.picture, self.queue, self.schedulers = picture, queue, schedulers
         self.complaints: list[Instruction] = []
         self._reader = TemplateReader()
@@ -64,28 +64,28 @@ class Watching(ABC):
     def handle(self, event: Event, now: float) -> None:
         """Take note of one event."""
         match event:
-            case Seen(kind="Pod", object=obj):
+            case ObjectUpdated(kind="Pod", object=obj):
                 self._pod_seen(obj, now)
-            case Gone(kind="Pod", object=obj):
+            case ObjectDeleted(kind="Pod", object=obj):
                 self._pod_gone(obj, now)
-            case Seen(kind="Node", object=obj):
+            case ObjectUpdated(kind="Node", object=obj):
                 self._node_seen(obj, now)
-            case Gone(kind="Node", object=obj):
+            case ObjectDeleted(kind="Node", object=obj):
                 self._nodes.pop(obj["metadata"]["name"], None)
                 self.picture.remove_node(obj["metadata"]["name"])
                 self._wake_all(now)
-            case Seen(kind="Lease", object=obj):
+            case ObjectUpdated(kind="Lease", object=obj):
                 load = self._loads.told(obj, now)
                 if load is not None:
                     self.picture.set_load(obj["metadata"]["name"], load)
-            case Gone(kind="Lease", object=obj):
+            case ObjectDeleted(kind="Lease", object=obj):
                 self._loads.forget(obj["metadata"]["name"])
                 self.picture.set_load(obj["metadata"]["name"], None)
-            case Seen(kind=kind, object=obj):
+            case ObjectUpdated(kind=kind, object=obj):
                 self._other_seen(kind, obj, now)
-            case Gone(kind=kind, object=obj):
+            case ObjectDeleted(kind=kind, object=obj):
                 self._other_gone(kind, obj, now)
-            case NotDone():
+            case InstructionFailed():
                 self.not_done(event, now)
             case _:
                 assert_never(event)
@@ -96,7 +96,7 @@ class Watching(ABC):
             self.picture.set_load(node, None)
 
     @abstractmethod
-    def not_done(self, event: NotDone, now: float) -> None:
+    def not_done(self, event: InstructionFailed, now: float) -> None:
         """What was assumed is not so."""
 
     # Pods.

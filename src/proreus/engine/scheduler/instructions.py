@@ -25,7 +25,7 @@ class PodRef:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObjectUpdated:
     """An object is there, or is now like this."""
 
     kind: str
@@ -33,7 +33,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
+class ObjectDeleted:
     """An object is there no longer; this was its last state."""
 
     kind: str
@@ -41,7 +41,7 @@ class Gone:
 
 
 @dataclass(frozen=True, slots=True)
-class NotDone:
+class InstructionFailed:
     """What was instructed about a pod, to bind it, to evict for it or to tell it, did not come about."""
 
     pod: PodRef
@@ -50,11 +50,11 @@ class NotDone:
     """It was only to be told why it waits."""
 
 
-Event = Seen | Gone | NotDone
+Event = ObjectUpdated | ObjectDeleted | InstructionFailed
 
 
 @dataclass(frozen=True, slots=True)
-class Bind:
+class BindPodTo:
     """Write the pod's node down."""
 
     pod: PodRef
@@ -65,7 +65,7 @@ class Bind:
 
 
 @dataclass(frozen=True, slots=True)
-class Preempt:
+class PreemptFor:
     """Delete the victims and note the node that the pod waits for; it is decided about again later."""
 
     pod: PodRef
@@ -78,7 +78,7 @@ class Preempt:
 
 
 @dataclass(frozen=True, slots=True)
-class Delay:
+class DelayPod:
     """Say why the pod has to wait."""
 
     pod: PodRef
@@ -87,7 +87,7 @@ class Delay:
 
 
 @dataclass(frozen=True, slots=True)
-class Reject:
+class RejectPod:
     """Say that the pod is not tried again as it is."""
 
     pod: PodRef
@@ -103,4 +103,4 @@ class Complain:
     reason: str = "Misconfigured"
 
 
-Instruction = Bind | Preempt | Delay | Reject | Complain
+Instruction = BindPodTo | PreemptFor | DelayPod | RejectPod | Complain

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from proreus.engine.scheduler.decider import Account, Answer, Fallback
+from proreus.engine.scheduler.decider import Account, Fallback, LegalDecision
 from proreus.engine.scheduler.shadow import effect_of
 from proreus.kernels.arrays import I8
 from proreus.model.decision import Decision, Place, Preempt, Reject
@@ -122,7 +122,7 @@ class Reasons:
     account: Account | None = None
 
 
-def annotation(answer: Answer, reasons: Reasons, observation: PodObservation) -> dict[str, Any]:
+def annotation(answer: LegalDecision, reasons: Reasons, observation: PodObservation) -> dict[str, Any]:
     """The decision as the annotation's JSON has it."""
     nodes = observation.compiled.workload.nodes
     found: dict[str, Any] = {"policy": reasons.policy, **_named(answer.decision, nodes)}
@@ -180,7 +180,7 @@ def _accounted(account: Account, observation: PodObservation) -> dict[str, Any]:
 
 def _use(node: int, observation: PodObservation) -> dict[str, float]:
     """Shares of what a node has that are asked for with the pod on it."""
-    effect = effect_of(Answer(Place(node)), observation)
+    effect = effect_of(LegalDecision(Place(node)), observation)
     return {"cpu": round(effect.cpu, 3), "memory": round(effect.memory, 3)}
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from proreus.engine.scheduler.cache import Known, Picture
+from proreus.engine.scheduler.cache import Known, SchedulerCache
 from proreus.kernels.arrays import I8
 from proreus.worlds.pods.state.filters import (
     EXISTING_ANTI_AFFINITY,
@@ -28,7 +28,7 @@ Observe = Callable[[], PodObservation]
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class NominatedPod:
     """A nominated pod that counts as being on its node."""
 
     pod: Known
@@ -36,27 +36,29 @@ class Held:
     """It only takes room: on other nodes nobody counts it."""
 
 
-def in_the_way(picture: Picture, known: Known, observe: Observe) -> list[Held]:
+def in_the_way(picture: SchedulerCache, known: Known, observe: Observe) -> list[NominatedPod]:
     """The nominated pods beside which their nodes cannot take this one."""
     by_node: dict[str, list[Known]] = {}
     for other in picture.held_for(known):
         by_node.setdefault(other.nominated, []).append(other)
     if not by_node:
         return []
-    codes = _codes(picture, [Held(one, False) for there in by_node.values() for one in there], observe)
-    found: list[Held] = []
+    codes = _codes(
+        picture, [NominatedPod(one, False) for there in by_node.values() for one in there], observe
+    )
+    found: list[NominatedPod] = []
     for node, there in by_node.items():
         n = picture.cluster.node_at(node)
         code = int(codes[n])
         if code in _BY_OTHERS:  # those who were nominated elsewhere do not count here
-            code = int(_codes(picture, [Held(one, False) for one in there], observe)[n])
+            code = int(_codes(picture, [NominatedPod(one, False) for one in there], observe)[n])
         if code != OK:
-            found += [Held(one, code not in _BY_OTHERS) for one in there]
+            found += [NominatedPod(one, code not in _BY_OTHERS) for one in there]
     return found
 
 
 @contextmanager
-def held(picture: Picture, pods: Sequence[Held]) -> Iterator[None]:
+def held(picture: SchedulerCache, pods: Sequence[NominatedPod]) -> Iterator[None]:
     """For as long as it takes, these are on their nodes."""
     hold(picture, pods)
     try:
@@ -66,13 +68,13 @@ def held(picture: Picture, pods: Sequence[Held]) -> Iterator[None]:
             picture.let_go(one.pod)
 
 
-def hold(picture: Picture, pods: Sequence[Held]) -> None:
+def hold(picture: SchedulerCache, pods: Sequence[NominatedPod]) -> None:
     """From now on they are on their nodes; again, where a picture was made anew."""
     for one in pods:
         picture.hold(one.pod, room_only=one.room_only)
 
 
-def _codes(picture: Picture, pods: Sequence[Held], observe: Observe) -> I8:
+def _codes(picture: SchedulerCache, pods: Sequence[NominatedPod], observe: Observe) -> I8:
     """Why each node may not take the pod, with these where they were nominated."""
     with held(picture, pods):
         return observe().refusals().copy()

@@ -20,7 +20,14 @@ from proreus.engine.scheduler.instructions import Object
 from proreus.kube.budgets import read_budget
 from proreus.kube.default_spread import SPREADING, OwnerKey, selector_of, with_default_spread
 from proreus.kube.nodes import read_node
-from proreus.kube.pods import GPU_COUNT, GPU_MILLI, GPU_MODELS, NAMESPACE_NAME, Surroundings, read_pod_spec
+from proreus.kube.pods import (
+    GPU_COUNT,
+    GPU_MILLI,
+    GPU_MODELS,
+    NAMESPACE_NAME,
+    TemplateReferences,
+    read_pod_spec,
+)
 from proreus.model.node import Node
 from proreus.model.pod import PodSpec
 from proreus.model.resources import PODS
@@ -135,7 +142,7 @@ class TemplateReader:
     def _read(self, obj: Object, owner: OwnerKey | None) -> Template:
         namespace = obj["metadata"]["namespace"]
         known = {namespace: {NAMESPACE_NAME: namespace}, **self._namespaces}
-        spec = read_pod_spec(_entry(obj, "pod"), Surroundings(namespace, namespaces=known))
+        spec = read_pod_spec(_entry(obj, "pod"), TemplateReferences(namespace, namespaces=known))
         # Who names a node is not scheduled: filters are not asked.
         spec = replace(spec, node_name="")
         selector = self._selectors.get(owner, Selector()) if owner else Selector()

@@ -19,7 +19,7 @@ SWEEP = 30.0
 """Seconds between two looks for such pods."""
 
 
-class Place(Enum):
+class QueuePlace(Enum):
     """Where a waiting pod stands."""
 
     ACTIVE = auto()
@@ -36,7 +36,7 @@ class _Waiting:
     priority: int
     queued: float
     ticket: int
-    place: Place = Place.ACTIVE
+    place: QueuePlace = QueuePlace.ACTIVE
     attempts: int = 0
     group: int = -1
 
@@ -49,7 +49,11 @@ class Queue:
 
     def __init__(self) -> None:
         self._pods: dict[str, _Waiting] = {}
-        self._heaps: dict[Place, list[_Entry]] = {Place.ACTIVE: [], Place.WOKEN: [], Place.BACKING_OFF: []}
+        self._heaps: dict[QueuePlace, list[_Entry]] = {
+            QueuePlace.ACTIVE: [],
+            QueuePlace.WOKEN: [],
+            QueuePlace.BACKING_OFF: [],
+        }
         self._pool: dict[int, set[str]] = {}
         self._tickets = 0
         self._swept = 0.0
@@ -62,7 +66,7 @@ class Queue:
 
     def counts(self) -> dict[str, int]:
         """How many pods stand where."""
-        found = dict.fromkeys((place.name.lower() for place in Place), 0)
+        found = dict.fromkeys((place.name.lower() for place in QueuePlace), 0)
         for waiting in self._pods.values():
             found[waiting.place.name.lower()] += 1
         return found
@@ -71,50 +75,50 @@ class Queue:
         """A pod that is new, or not what it was: to be decided about at once."""
         self.drop(key)
         self._pods[key] = _Waiting(priority, now, self._ticket())
-        self._push(key, Place.ACTIVE)
+        self._push(key, QueuePlace.ACTIVE)
 
     def drop(self, key: str) -> None:
         """A pod does not wait any more."""
         waiting = self._pods.pop(key, None)
-        if waiting is not None and waiting.place is Place.POOL:
+        if waiting is not None and waiting.place is QueuePlace.POOL:
             self._leave_pool(key, waiting)
 
     def take(self, now: float) -> str | None:
         """The pod to decide about next; it must be dropped, pooled or sent to back off afterwards."""
         self._flush(now)
-        for place in (Place.ACTIVE, Place.WOKEN):
+        for place in (QueuePlace.ACTIVE, QueuePlace.WOKEN):
             heap = self._heaps[place]
             while heap:
                 _, _, ticket, key = heapq.heappop(heap)
                 waiting = self._pods.get(key)
                 if waiting is not None and waiting.ticket == ticket and waiting.place is place:
-                    waiting.place = Place.TAKEN
+                    waiting.place = QueuePlace.TAKEN
                     return key
         return None
 
     def give_back(self, key: str) -> None:
         """It was taken and nothing was decided: it stands where it stood."""
         waiting = self._pods.get(key)
-        if waiting is not None and waiting.place is Place.TAKEN:
-            self._push(key, Place.ACTIVE)
+        if waiting is not None and waiting.place is QueuePlace.TAKEN:
+            self._push(key, QueuePlace.ACTIVE)
 
     def to_pool(self, key: str, group: int, now: float) -> None:
         """It fits nowhere: it waits until something happens that may help pods of its group."""
         waiting = self._failed(key, now)
-        waiting.place, waiting.group = Place.POOL, group
+        waiting.place, waiting.group = QueuePlace.POOL, group
         self._pool.setdefault(group, set()).add(key)
 
     def back_off(self, key: str, now: float) -> None:
         """It is to be tried again after a while."""
         self._failed(key, now)
-        self._push(key, Place.BACKING_OFF)
+        self._push(key, QueuePlace.BACKING_OFF)
 
     def back_off_again(self, key: str) -> None:
         """What its last decision said did not come about: one that waits in the pool backs off instead."""
         waiting = self._pods[key]
-        if waiting.place is Place.POOL:
+        if waiting.place is QueuePlace.POOL:
             self._leave_pool(key, waiting)
-            self._push(key, Place.BACKING_OFF)
+            self._push(key, QueuePlace.BACKING_OFF)
 
     def groups(self) -> list[int]:
         """Those that pods of the pool belong to."""
@@ -129,20 +133,20 @@ class Queue:
     def wake_pod(self, key: str, now: float) -> None:
         """Something happened that may help this pod, where it is in the pool."""
         waiting = self._pods.get(key)
-        if waiting is not None and waiting.place is Place.POOL:
+        if waiting is not None and waiting.place is QueuePlace.POOL:
             self._leave_pool(key, waiting)
             self._bring_back(key, now)
 
     def next_time(self) -> float | None:
         """When something will be due if nothing happens before; None: nothing waits for a time."""
-        due = [heap[0][0] for place, heap in self._heaps.items() if place is Place.BACKING_OFF and heap]
+        due = [heap[0][0] for place, heap in self._heaps.items() if place is QueuePlace.BACKING_OFF and heap]
         if self._pool:
             due.append(self._swept + SWEEP)
         return min(due, default=None)
 
     def ready(self) -> bool:
         """Whether `take` has something without time passing (or may have: heaps are cleaned lazily)."""
-        return bool(self._heaps[Place.ACTIVE] or self._heaps[Place.WOKEN])
+        return bool(self._heaps[QueuePlace.ACTIVE] or self._heaps[QueuePlace.WOKEN])
 
     def _failed(self, key: str, now: float) -> _Waiting:
         waiting = self._pods[key]
@@ -153,16 +157,16 @@ class Queue:
     def _bring_back(self, key: str, now: float) -> None:
         waiting = self._pods[key]
         over = backoff_end(waiting.queued, waiting.attempts) <= now
-        self._push(key, Place.ACTIVE if over else Place.WOKEN)
+        self._push(key, QueuePlace.ACTIVE if over else QueuePlace.WOKEN)
 
-    def _push(self, key: str, place: Place) -> None:
+    def _push(self, key: str, place: QueuePlace) -> None:
         waiting = self._pods[key]
         waiting.place = place
         end = backoff_end(waiting.queued, waiting.attempts)
         match place:
-            case Place.ACTIVE:
+            case QueuePlace.ACTIVE:
                 entry = (-float(waiting.priority), waiting.queued, waiting.ticket, key)
-            case Place.WOKEN:
+            case QueuePlace.WOKEN:
                 entry = (end, -float(waiting.priority), waiting.ticket, key)
             case _:
                 entry = (end, 0.0, waiting.ticket, key)
@@ -170,13 +174,13 @@ class Queue:
 
     def _flush(self, now: float) -> None:
         """What has backed off long enough is active; what was in the pool too long comes back."""
-        for place in (Place.WOKEN, Place.BACKING_OFF):
+        for place in (QueuePlace.WOKEN, QueuePlace.BACKING_OFF):
             heap = self._heaps[place]
             while heap and heap[0][0] <= now:
                 _, _, ticket, key = heapq.heappop(heap)
                 waiting = self._pods.get(key)
                 if waiting is not None and waiting.ticket == ticket and waiting.place is place:
-                    self._push(key, Place.ACTIVE)
+                    self._push(key, QueuePlace.ACTIVE)
         if now - self._swept >= SWEEP:
             self._swept = now
             stale = [

@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import asdict, dataclass, field
 from typing import Any, assert_never
 
-from proreus.engine.scheduler.decider import Answer
+from proreus.engine.scheduler.decider import LegalDecision
 from proreus.model.decision import Delay, Place, Preempt, Reject
 from proreus.model.resources import COL_CPU, COL_MEMORY
 from proreus.worlds.pods.state.observation import PodObservation
@@ -15,7 +15,7 @@ _REMEMBERED = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class DecisionEffect:
     """What a decision does at once."""
 
     node: str = ""
@@ -29,13 +29,13 @@ class Effect:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class ShadowDifference:
     """A pod that the shadow would have treated otherwise."""
 
     pod: str
     at: float
-    done: Effect
-    shadow: Effect
+    done: DecisionEffect
+    shadow: DecisionEffect
 
 
 @dataclass
@@ -46,7 +46,7 @@ class Sums:
     evicts: int = 0
     opens_node: int = 0
 
-    def add(self, effect: Effect) -> None:
+    def add(self, effect: DecisionEffect) -> None:
         """One decision more."""
         self.waits += effect.node == ""
         self.evicts += effect.evicts
@@ -54,16 +54,18 @@ class Sums:
 
 
 @dataclass
-class Differences:
+class ShadowDifferences:
     """All decisions with a shadow beside them: how many agreed, and the last that did not."""
 
     agreed: int = 0
     differed: int = 0
     done: Sums = field(default_factory=Sums)
     shadow: Sums = field(default_factory=Sums)
-    last: deque[Difference] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+    last: deque[ShadowDifference] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
 
-    def note(self, pod: str, at: float, answers: tuple[Answer, Answer], observation: PodObservation) -> None:
+    def note(
+        self, pod: str, at: float, answers: tuple[LegalDecision, LegalDecision], observation: PodObservation
+    ) -> None:
         """One decision more; answers: what was done, what the shadow would have done."""
         done, shadow = (effect_of(answer, observation) for answer in answers)
         if done.node == shadow.node:
@@ -72,14 +74,14 @@ class Differences:
         self.differed += 1
         self.done.add(done)
         self.shadow.add(shadow)
-        self.last.append(Difference(pod, at, done, shadow))
+        self.last.append(ShadowDifference(pod, at, done, shadow))
 
     def told(self) -> dict[str, Any]:
         """As JSON has it, the last differences included."""
         return asdict(self) | {"last": [asdict(one) for one in self.last]}
 
 
-def changes(done: Effect, shadow: Effect) -> str:
+def changes(done: DecisionEffect, shadow: DecisionEffect) -> str:
     """What the shadow's choice would have changed at once, in words; "" where it is the same."""
     if done.node == shadow.node:
         return ""
@@ -98,11 +100,11 @@ def changes(done: Effect, shadow: Effect) -> str:
     return "; ".join(told)
 
 
-def effect_of(answer: Answer, observation: PodObservation) -> Effect:
+def effect_of(answer: LegalDecision, observation: PodObservation) -> DecisionEffect:
     """What carrying out an answer does at once."""
     match answer.decision:
         case Delay() | Reject():
-            return Effect()
+            return DecisionEffect()
         case Place(node=n) | Preempt(node=n):
             cluster, state = observation.cluster, observation.state
             sizes, requests = cluster.nodes.allocatable, cluster.classes.request
@@ -112,7 +114,7 @@ def effect_of(answer: Answer, observation: PodObservation) -> Effect:
                 / max(sizes.item(n, r), 1)
                 for r in (COL_CPU, COL_MEMORY)
             )
-            return Effect(
+            return DecisionEffect(
                 node=observation.compiled.workload.nodes[n].name,
                 evicts=len(answer.victims),
                 opens_node=bool(state.first[n] < 0),

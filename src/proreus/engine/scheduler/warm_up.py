@@ -6,22 +6,22 @@ from functools import cache
 from typing import Any
 
 from proreus.engine.scheduler.core import SchedulingCore
-from proreus.engine.scheduler.instructions import Gone, Object, Seen
+from proreus.engine.scheduler.instructions import Object, ObjectDeleted, ObjectUpdated
 
 
 @cache
 def warm_up_scheduling() -> None:
     """Once a process, a small life of one node: a pod is bound, others wait, evict, and are woken."""
     core = SchedulingCore()
-    core.handle(Seen("Node", _node("0")), 0.0)
+    core.handle(ObjectUpdated("Node", _node("0")), 0.0)
     low, high, apart = _pod("low"), _pod("high", priority=9), _pod("apart", affinity=_APART)
-    core.handle(Seen("Pod", _pod("nowhere")), 0.0)
+    core.handle(ObjectUpdated("Pod", _pod("nowhere")), 0.0)
     core.cycle(0.0, 9)
-    core.handle(Seen("Node", _node("1")), 1.0)
+    core.handle(ObjectUpdated("Node", _node("1")), 1.0)
     for obj in (low, apart, high):
-        core.handle(Seen("Pod", obj), 1.0)
+        core.handle(ObjectUpdated("Pod", obj), 1.0)
         core.cycle(100.0, 9)
-    core.handle(Gone("Pod", low), 200.0)
+    core.handle(ObjectDeleted("Pod", low), 200.0)
     core.cycle(300.0, 9)
 
 

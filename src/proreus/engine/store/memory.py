@@ -16,12 +16,12 @@ from proreus.engine.store.history_size import Superseded
 from proreus.engine.store.options import DEFAULTS, StoreOptions
 from proreus.engine.store.protocol import (
     ABSENT,
-    Batch,
     Change,
+    ChangeBatch,
     Committed,
     Compacted,
     Delete,
-    Entry,
+    KeyValue,
     Listing,
     NoSuchLease,
     NotReached,
@@ -51,7 +51,7 @@ class MemoryStore:
         self._clock = clock
         self._kept, self._kept_bytes = options.history, options.history_bytes
         self._superseded = Superseded()
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, KeyValue] = {}
         self._history: list[Change] = []
         self._revision = 1
         self._compacted = 0
@@ -60,7 +60,7 @@ class MemoryStore:
         self._changed = asyncio.Event()
         self._closed = False
 
-    async def get(self, key: str) -> Entry | None:
+    async def get(self, key: str) -> KeyValue | None:
         """What stands under the key now."""
         self._expire()
         return self._entries.get(key)
@@ -90,7 +90,7 @@ class MemoryStore:
                 return Committed(False, self._revision, found)
         return Committed(True, self._apply(operations))
 
-    async def watch(self, prefix: str, after: int) -> AsyncIterator[Batch]:
+    async def watch(self, prefix: str, after: int) -> AsyncIterator[ChangeBatch]:
         """Every change under the prefix after that revision."""
         seen = after
         while not self._closed:
@@ -101,13 +101,13 @@ class MemoryStore:
             changes = tuple(one for one in self._history[begin:] if one.key.startswith(prefix))
             seen = max(seen, self._revision)
             if changes:
-                yield Batch(changes, seen)
+                yield ChangeBatch(changes, seen)
                 continue
             try:
                 async with asyncio.timeout(self._patience()):
                     await self._changed.wait()
             except TimeoutError:
-                yield Batch((), seen)
+                yield ChangeBatch((), seen)
 
     def trouble(self) -> str:
         """None ever."""
@@ -145,7 +145,7 @@ class MemoryStore:
         del self._history[:begin]
         self._superseded.forget(self._compacted)
 
-    def _at(self, revision: int) -> dict[str, Entry]:
+    def _at(self, revision: int) -> dict[str, KeyValue]:
         """What stood at that revision: the present with the later changes undone, the last first."""
         if revision < self._compacted:
             raise Compacted(self._compacted)
@@ -171,7 +171,7 @@ class MemoryStore:
                 case Put(key, value, lease):
                     if lease:
                         self._lease(lease).keys.add(key)
-                    entry = Entry(key, value, before.created if before else revision, revision, lease)
+                    entry = KeyValue(key, value, before.created if before else revision, revision, lease)
                     self._entries[key] = entry
                     changes.append(Change(key, revision, entry, before))
                 case Delete(key):

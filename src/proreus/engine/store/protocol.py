@@ -23,7 +23,7 @@ ABSENT = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class KeyValue:
     """A key and what stands under it."""
 
     key: str
@@ -40,14 +40,14 @@ class Entry:
 class Listing:
     """What stood under a prefix at one revision, in the order of keys."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[KeyValue, ...]
     revision: int
     """Of the store when it was read, or the one asked for: watch from here."""
     remaining: int = 0
     """So many more follow after the limit."""
 
 
-def fitting(entries: Sequence[Entry], most_bytes: int) -> Sequence[Entry]:
+def fitting(entries: Sequence[KeyValue], most_bytes: int) -> Sequence[KeyValue]:
     """The first of them, up to so many bytes of values: one at least."""
     size = 0
     for place, entry in enumerate(entries):
@@ -63,8 +63,8 @@ class Change:
 
     key: str
     revision: int
-    entry: Entry | None
-    previous: Entry | None
+    entry: KeyValue | None
+    previous: KeyValue | None
     """What stood there before; None where it came to be."""
 
     @property
@@ -75,7 +75,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class ChangeBatch:
     """All changes under the prefix up to and with `revision`; without changes it only tells how far it is."""
 
     changes: tuple[Change, ...]
@@ -117,7 +117,7 @@ class Committed:
     """Whether the conditions held; otherwise nothing was changed."""
     revision: int
     """The revision it took (or the store's, where nothing changed)."""
-    found: tuple[Entry | None, ...] = ()
+    found: tuple[KeyValue | None, ...] = ()
     """Where a condition failed: what stands under the conditions' keys, in their order."""
 
 
@@ -160,7 +160,7 @@ class NoSuchLease(StoreError):
 class Store(Protocol):
     """See the module. Every call may raise `StoreError`; one event loop uses one store."""
 
-    async def get(self, key: str) -> Entry | None:
+    async def get(self, key: str) -> KeyValue | None:
         """What stands under the key now."""
         ...
 
@@ -178,7 +178,7 @@ class Store(Protocol):
         """The operations, if all conditions hold; each key at most once."""
         ...
 
-    def watch(self, prefix: str, after: int) -> AsyncIterator[Batch]:
+    def watch(self, prefix: str, after: int) -> AsyncIterator[ChangeBatch]:
         """Every change under the prefix after that revision, for ever; tells progress every few seconds.
 
         Closing the iterator (`aclose`) ends it. Raises `Compacted` where it cannot begin or go on there.

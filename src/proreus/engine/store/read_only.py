@@ -7,7 +7,7 @@ from typing import Protocol
 
 from proreus.engine.store.factory import InFile, InMemory, open_store, read_address
 from proreus.engine.store.options import DEFAULTS, StoreOptions
-from proreus.engine.store.protocol import Entry, Store, StoreError
+from proreus.engine.store.protocol import KeyValue, Store, StoreError
 from proreus.engine.store.sqlite.tables import READER_KIB, Tables, in_protocol_words
 from proreus.model.errors import UsageError
 
@@ -15,7 +15,7 @@ from proreus.model.errors import UsageError
 class Looker(Protocol):
     """Looks at a store again and again; others may be writing."""
 
-    async def entries(self, prefix: str, after: str = "", limit: int = 0) -> tuple[Entry, ...]:
+    async def entries(self, prefix: str, after: str = "", limit: int = 0) -> tuple[KeyValue, ...]:
         """What stands under the prefix behind that key, in the order of keys; limit 0: all."""
         ...
 
@@ -35,7 +35,7 @@ async def open_looker(address: str) -> Looker:
             return _StoreLooker(await open_store(address, StoreOptions(compact_seconds=0)))
 
 
-async def look(address: str, prefix: str) -> tuple[Entry, ...]:
+async def look(address: str, prefix: str) -> tuple[KeyValue, ...]:
     """What stands under the prefix, in the order of keys; others may be writing."""
     looker = await open_looker(address)
     try:
@@ -57,7 +57,7 @@ class _FileLooker:
                 self._tables.close()
                 raise
 
-    async def entries(self, prefix: str, after: str = "", limit: int = 0) -> tuple[Entry, ...]:
+    async def entries(self, prefix: str, after: str = "", limit: int = 0) -> tuple[KeyValue, ...]:
         with in_protocol_words(self._path):
             return tuple(self._tables.standing(prefix, after, limit))
 
@@ -69,7 +69,7 @@ class _StoreLooker:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def entries(self, prefix: str, after: str = "", limit: int = 0) -> tuple[Entry, ...]:
+    async def entries(self, prefix: str, after: str = "", limit: int = 0) -> tuple[KeyValue, ...]:
         return (await self._store.list(prefix, after=after, limit=limit)).entries
 
     async def close(self) -> None:

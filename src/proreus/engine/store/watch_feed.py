@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
-from proreus.engine.store.protocol import Batch, Change, Compacted, Entry
+from proreus.engine.store.protocol import Change, ChangeBatch, Compacted, KeyValue
 
 PROGRESS_SECONDS = 5.0
 _WAKE_SECONDS = 0.002
@@ -23,7 +23,7 @@ change after a quiet time is handed out at once."""
 _PARTS = 16
 """What is held may exceed its bounds by one of so many parts."""
 
-Older = Callable[[str, int], AsyncGenerator[Batch, None]]
+Older = Callable[[str, int], AsyncGenerator[ChangeBatch, None]]
 """The changes under a prefix after a revision, from the store's own history; raises `Compacted`."""
 
 
@@ -56,7 +56,7 @@ class _Follower:
         self.woken.set()
 
 
-class Feed:
+class WatchFeed:
     """What was published last, up to `revision`; everything after `floor` is held."""
 
     def __init__(self, revision: int, most: int, most_bytes: int) -> None:
@@ -69,7 +69,7 @@ class Feed:
         self._recent: list[Change] = []
         self._bytes = 0
         """Of what is held; values that two changes share are counted twice."""
-        self._newest: dict[str, Entry] = {}
+        self._newest: dict[str, KeyValue] = {}
         """By key, of what is held: the value before a change is the very one that the last change brought."""
         self._followers: dict[str, list[_Follower]] = {}
         self._offered: set[_Follower] = set()
@@ -119,7 +119,7 @@ class Feed:
         for follower in self._all():
             follower.woken.set()
 
-    async def follow(self, prefix: str, after: int, older: Older) -> AsyncIterator[Batch]:
+    async def follow(self, prefix: str, after: int, older: Older) -> AsyncIterator[ChangeBatch]:
         """Every change under the prefix after that revision, for ever."""
         seen = after
         while not self._closed:
@@ -141,19 +141,19 @@ class Feed:
             if follower.compacted:
                 raise Compacted(follower.compacted)
 
-    async def _next(self, follower: _Follower) -> Batch | None:
+    async def _next(self, follower: _Follower) -> ChangeBatch | None:
         """What the watch hands out next; None where it has lost its place, or the feed has ended."""
         while not self._closed and not follower.lost:
             if follower.pending:
                 changes, follower.pending = tuple(follower.pending), []
-                return Batch(changes, max(self.revision, follower.after))
+                return ChangeBatch(changes, max(self.revision, follower.after))
             follower.woken.clear()
             try:
                 async with asyncio.timeout(PROGRESS_SECONDS):
                     await follower.woken.wait()
             except TimeoutError:
                 if self.heard:
-                    return Batch((), max(self.revision, follower.after))
+                    return ChangeBatch((), max(self.revision, follower.after))
         return None
 
     def _wake_soon(self) -> None:

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 from proreus.engine.objects.errors import Fenced
-from proreus.engine.store.log.store_log import ConditionFailed, KeptPart, LogInStore
+from proreus.engine.store.log.store_log import ConditionFailed, LogInStore, StoredPart
 from proreus.engine.store.protocol import Store, Unchanged
 from proreus.engine.trace.segments import ROOT, Segment, decode, encode, merged
 from proreus.log.frames import FRAME_BYTES
@@ -127,7 +127,7 @@ class TraceLog:
         return []
 
 
-def _segment(kept: KeptPart) -> Segment | None:
+def _segment(kept: StoredPart) -> Segment | None:
     """What a part says; None where it is damaged."""
     try:
         return None if kept.part is None else decode(kept.part.payload)

@@ -15,10 +15,16 @@ from collections.abc import Callable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 
-from proreus.engine.objects.errors import Gone, Refused, TooLargeVersion, Unserviceable
+from proreus.engine.objects.errors import Gone, StatusError, TooLargeVersion, Unserviceable
 from proreus.engine.objects.kinds import Kind
 from proreus.engine.objects.registry import ObjectEvent, Registry
-from proreus.engine.watch.subscription import EventRoom, QueueBounds, Subscription, Told, Wanted
+from proreus.engine.watch.subscription import (
+    EventBudget,
+    QueueBounds,
+    Subscription,
+    WatchEvent,
+    WatchSelector,
+)
 
 _RETRY_SECONDS = 0.5
 _READ_BYTES = 1 << 20
@@ -40,7 +46,7 @@ class FeedBounds:
     """Bytes of all events of all kinds, remembered or waiting."""
 
 
-class Feed:
+class KindFeed:
     """The changes of one kind, from when somebody first wanted them."""
 
     def __init__(
@@ -48,12 +54,12 @@ class Feed:
         registry: Registry,
         kind: Kind,
         bounds: FeedBounds,
-        room: EventRoom,
+        room: EventBudget,
         make_room: Callable[[], None],
     ) -> None:
         self._registry, self._kind, self._bounds = registry, kind, bounds
         self._room, self._make_room = room, make_room
-        self._recent: deque[tuple[ObjectEvent, Told]] = deque()
+        self._recent: deque[tuple[ObjectEvent, WatchEvent]] = deque()
         self.size = 0
         """Bytes of what is remembered."""
         self._floor = 0
@@ -119,7 +125,7 @@ class Feed:
             except Gone as gone:
                 self._begin_again(gone)
                 continue
-            except Refused as refused:  # the store is away: the watchers wait with us
+            except StatusError as refused:  # the store is away: the watchers wait with us
                 _log.warning("changes of %s cannot be read: %s", self._kind.resource, refused)
                 self._tell_of_trial(refused.message)
             except Exception:  # noqa: BLE001 - nobody may wait for changes that are never told
@@ -148,7 +154,7 @@ class Feed:
         self._tried = asyncio.Event()
 
     def _tell(self, event: ObjectEvent) -> None:
-        plain = Told(event.type, event.object, event.length, event.room)
+        plain = WatchEvent(event.type, event.object, event.length, event.room)
         self.head = max(self.head, event.revision)
         if event.type != "BOOKMARK":
             self._remember(event, plain)
@@ -158,7 +164,7 @@ class Feed:
                 self._subscriptions.discard(subscription)
         self._make_room()
 
-    def _remember(self, event: ObjectEvent, plain: Told) -> None:
+    def _remember(self, event: ObjectEvent, plain: WatchEvent) -> None:
         self._recent.append((event, plain))
         self.size += plain.room
         self._room.hold(plain)
@@ -171,16 +177,16 @@ class Feeds:
 
     def __init__(self, registry: Registry, bounds: FeedBounds) -> None:
         self._registry, self._bounds = registry, bounds
-        self.room = EventRoom(bounds.total)
-        self._feeds: dict[Kind, Feed] = {}
+        self.room = EventBudget(bounds.total)
+        self._feeds: dict[Kind, KindFeed] = {}
         self._subscriptions: dict[Subscription, asyncio.Task[None] | None] = {}
         """With the task that reads the past for it, where it needs one."""
 
-    async def feed(self, kind: Kind) -> Feed:
+    async def feed(self, kind: Kind) -> KindFeed:
         """The feed of a kind, which has begun."""
         feed = self._feeds.get(kind)
         if feed is None:
-            feed = Feed(self._registry, kind, self._bounds, self.room, self._make_room)
+            feed = KindFeed(self._registry, kind, self._bounds, self.room, self._make_room)
             self._feeds[kind] = feed
         await feed.begun()
         return feed
@@ -193,7 +199,7 @@ class Feeds:
             if revision > current:
                 raise TooLargeVersion(revision, current)
 
-    async def subscribe(self, wanted: Wanted, after: int) -> Subscription:
+    async def subscribe(self, wanted: WatchSelector, after: int) -> Subscription:
         """Everything wanted that changes after that revision."""
         feed = await self.feed(wanted.kind)
         subscription = Subscription(wanted, after, self._bounds.queue, self.room)
@@ -223,13 +229,13 @@ class Feeds:
         for feed in self._feeds.values():
             await feed.stop()
 
-    async def _catch_up(self, feed: Feed, subscription: Subscription) -> None:
+    async def _catch_up(self, feed: KindFeed, subscription: Subscription) -> None:
         """What a watcher missed that came long ago, from the store, as fast as it takes it; then it joins."""
         try:
             while subscription.refusal is None and not feed.reaches(subscription.position):
                 await self._read_some(feed, subscription)
                 await subscription.drained()
-        except Refused as refused:
+        except StatusError as refused:
             subscription.cut(refused)
         except Exception:  # noqa: BLE001 - the same
             _log.exception("the past of %s cannot be read", subscription.wanted.kind.resource)
@@ -239,7 +245,7 @@ class Feeds:
                 subscription.go_on_here()
                 feed.join(subscription)
 
-    async def _read_some(self, feed: Feed, subscription: Subscription) -> None:
+    async def _read_some(self, feed: KindFeed, subscription: Subscription) -> None:
         """Until it has something to take, or has reached what is remembered; whole revisions only.
 
         Nothing is held meanwhile but what waits for it, and is counted: who does not read costs that alone.
@@ -249,7 +255,7 @@ class Feeds:
         subscription.go_on_here()
         async with aclosing(changes) as events:
             async for event in events:
-                subscription.offer(event, Told(event.type, event.object, event.length, event.room))
+                subscription.offer(event, WatchEvent(event.type, event.object, event.length, event.room))
                 self._make_room()
                 if subscription.refusal is not None:
                     return

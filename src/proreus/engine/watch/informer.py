@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from proreus.engine.objects.errors import Gone, Refused
+from proreus.engine.objects.errors import Gone, StatusError
 from proreus.engine.objects.kinds import Kind
 from proreus.engine.objects.registry import Registry
 
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ObjectChange:
     """A change: the object as it is, or (gone) as it was."""
 
     kind: Kind
@@ -39,7 +39,7 @@ class Informer:
 
     registry: Registry
     kind: Kind
-    listener: Callable[[Told], None]
+    listener: Callable[[ObjectChange], None]
     namespace: str = ""
     synced: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once the first list has been told."""
@@ -67,7 +67,7 @@ class Informer:
                     await self._follow(after)
             except Gone:
                 self.relisted += 1
-            except Refused as error:
+            except StatusError as error:
                 _log.warning("following %s: %s; trying again", self.kind.plural, error)
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
@@ -107,11 +107,11 @@ class Informer:
             now = there.get(key)
             if now is None or now["metadata"].get("uid") != known["metadata"].get("uid"):
                 del self._objects[key]
-                self.listener(Told(self.kind, known, gone=True))
+                self.listener(ObjectChange(self.kind, known, gone=True))
         for key, obj in there.items():
             if key not in self._objects or _version(self._objects[key]) != _version(obj):
                 self._objects[key] = obj
-                self.listener(Told(self.kind, obj))
+                self.listener(ObjectChange(self.kind, obj))
         return int(listed.revision)
 
     def _take(self, obj: Object, *, gone: bool) -> None:
@@ -119,7 +119,7 @@ class Informer:
             self._objects.pop(_key(obj), None)
         else:
             self._objects[_key(obj)] = obj
-        self.listener(Told(self.kind, obj, gone))
+        self.listener(ObjectChange(self.kind, obj, gone))
 
 
 def _key(obj: Object) -> tuple[str, str]:

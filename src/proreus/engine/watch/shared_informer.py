@@ -7,7 +7,7 @@ from collections.abc import Callable
 from proreus.engine.objects.kinds import Kind
 from proreus.engine.objects.metadata import Object, key_of
 from proreus.engine.objects.registry import ObjectEvent, Registry
-from proreus.engine.watch.informer import Informer, Told
+from proreus.engine.watch.informer import Informer, ObjectChange
 
 Hear = Callable[[ObjectEvent], None]
 
@@ -36,7 +36,7 @@ class SharedInformer(Informer):
         self.revision = max(self.revision, revision)
         return revision
 
-    def _pass_on(self, told: Told) -> None:
+    def _pass_on(self, told: ObjectChange) -> None:
         obj, key = told.object, key_of(told.object)
         previous = self._standing.pop(key, None)
         revision = int(obj["metadata"]["resourceVersion"])

@@ -1,6 +1,6 @@
 """What waits for one watcher, within bounds of number and of bytes; what is written of a change is made once.
 
-A change that many watchers wait for, and that a feed remembers, is one object in memory; `EventRoom` counts
+A change that many watchers wait for, and that a feed remembers, is one object in memory; `EventBudget` counts
 it once, however many hold it.
 """
 
@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from proreus.engine.objects.errors import Gone, Refused
+from proreus.engine.objects.errors import Gone, StatusError
 from proreus.engine.objects.kinds import Kind
 from proreus.engine.objects.object_cache import with_version
 from proreus.engine.objects.registry import ObjectEvent
@@ -21,7 +21,7 @@ from proreus.engine.objects.registry import ObjectEvent
 Matches = Callable[[dict[str, Any]], bool]
 
 
-class Told:
+class WatchEvent:
     """One change as watchers are told of it; what it is written as is made once for all of them."""
 
     __slots__ = ("holders", "length", "line", "object", "room", "type")
@@ -42,7 +42,7 @@ class Told:
         return str(self.object["metadata"]["resourceVersion"])
 
 
-class EventRoom:
+class EventBudget:
     """The bytes that events take in all: those that feeds remember, and those that wait for watchers."""
 
     def __init__(self, most: int) -> None:
@@ -54,13 +54,13 @@ class EventRoom:
         """Whether somebody has to let go of some."""
         return self.size > self._most
 
-    def hold(self, told: Told) -> None:
+    def hold(self, told: WatchEvent) -> None:
         """One more holds it."""
         if not told.holders:
             self.size += told.room
         told.holders += 1
 
-    def release(self, told: Told) -> None:
+    def release(self, told: WatchEvent) -> None:
         """One less holds it."""
         told.holders -= 1
         if not told.holders:
@@ -68,7 +68,7 @@ class EventRoom:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WatchSelector:
     """Which changes a watcher wants."""
 
     kind: Kind
@@ -76,7 +76,7 @@ class Wanted:
     matches: Matches | None = None
     """By selectors; None: all of them."""
 
-    def told(self, event: ObjectEvent, plain: Told) -> Told | None:
+    def told(self, event: ObjectEvent, plain: WatchEvent) -> WatchEvent | None:
         """How the watcher sees the change: what begins to match comes, what ceases to match goes."""
         if self.namespace and event.object["metadata"].get("namespace") != self.namespace:
             return None
@@ -87,10 +87,10 @@ class Wanted:
         if now:
             if before or event.type == "ADDED":
                 return plain
-            return Told("ADDED", event.object, plain.length, event.room)
+            return WatchEvent("ADDED", event.object, plain.length, event.room)
         if before and event.previous is not None:
             gone = with_version(event.previous, event.revision)
-            return Told("DELETED", gone, plain.length, event.room)
+            return WatchEvent("DELETED", gone, plain.length, event.room)
         return None
 
 
@@ -106,20 +106,20 @@ class QueueBounds:
 class Subscription:
     """What waits for one watcher."""
 
-    def __init__(self, wanted: Wanted, after: int, bounds: QueueBounds, room: EventRoom) -> None:
+    def __init__(self, wanted: WatchSelector, after: int, bounds: QueueBounds, room: EventBudget) -> None:
         self.wanted, self._after, self._bounds, self._room = wanted, after, bounds, room
         self.position = after
         """Whatever was wanted up to this revision is in the queue, or has been taken from it."""
         self.waiting = 0
         """Bytes of the objects in the queue."""
-        self._queue: deque[Told] = deque()
+        self._queue: deque[WatchEvent] = deque()
         self._awake = asyncio.Event()
         self._drained = asyncio.Event()
         self._drained.set()
-        self.refusal: Refused | None = None
+        self.refusal: StatusError | None = None
         """Why it ends, once it has to."""
 
-    def offer(self, event: ObjectEvent, plain: Told) -> None:
+    def offer(self, event: ObjectEvent, plain: WatchEvent) -> None:
         """One more change, kept if it is wanted; where there is no more room, the watch is over."""
         if event.revision <= self._after or self.refusal is not None:
             return
@@ -136,12 +136,12 @@ class Subscription:
                 self._awake.set()
         self.position = max(self.position, event.revision)
 
-    def _too_much(self, told: Told) -> bool:
+    def _too_much(self, told: WatchEvent) -> bool:
         return bool(self._queue) and (
             len(self._queue) >= self._bounds.events or self.waiting + told.length > self._bounds.bytes
         )
 
-    def cut(self, refusal: Refused) -> None:
+    def cut(self, refusal: StatusError) -> None:
         """No more of it, and what waits is dropped."""
         self.refusal = refusal
         self.drop()
@@ -163,13 +163,13 @@ class Subscription:
         """Until nothing waits."""
         await self._drained.wait()
 
-    def take(self, most: int, most_bytes: int) -> list[Told]:
+    def take(self, most: int, most_bytes: int) -> list[WatchEvent]:
         """The next changes, so many at most, and the rest of the last revision.
 
         Who goes on behind the last revision that it was told must have been told all of it.
         """
         queue = self._queue
-        taken: list[Told] = []
+        taken: list[WatchEvent] = []
         size = 0
         while queue and (
             not taken

@@ -7,7 +7,7 @@ import asyncio
 from collections import deque
 
 
-class Rounds:
+class WakeupRounds:
     """So many in a round; the others in the next ones, in their order."""
 
     def __init__(self, at_once: int) -> None:

@@ -12,7 +12,7 @@ from proreus.kernels.arrays import F64
 
 
 @dataclass(frozen=True)
-class Part:
+class TensorPart:
     """One tensor of the network: where it starts, and how far a step of the search moves it."""
 
     name: str
@@ -20,12 +20,12 @@ class Part:
     step: F64
 
 
-def size_of(parts: tuple[Part, ...]) -> int:
+def size_of(parts: tuple[TensorPart, ...]) -> int:
     """How many weights the search moves."""
     return sum(int(np.count_nonzero(part.step)) for part in parts)
 
 
-def tensors_of(parts: tuple[Part, ...], vector: F64) -> dict[str, np.ndarray[Any, Any]]:
+def tensors_of(parts: tuple[TensorPart, ...], vector: F64) -> dict[str, np.ndarray[Any, Any]]:
     """The network at a vector, as checkpoints keep it."""
     found, at = {}, 0
     for part in parts:
@@ -38,7 +38,7 @@ def tensors_of(parts: tuple[Part, ...], vector: F64) -> dict[str, np.ndarray[Any
     return found
 
 
-def vector_of(parts: tuple[Part, ...], tensors: Mapping[str, np.ndarray[Any, Any]]) -> F64 | None:
+def vector_of(parts: tuple[TensorPart, ...], tensors: Mapping[str, np.ndarray[Any, Any]]) -> F64 | None:
     """Back from `tensors_of`; None where the network is none of those around this rule."""
     found = []
     for part in parts:

@@ -22,7 +22,7 @@ from proreus.model.pod import Pod, PodSpec
 from proreus.model.resources import GIB, Resources
 from proreus.model.workload import DisruptionBudget
 from proreus.policies.deadline import Guard, TooSlow
-from proreus.policies.isolated_policy import ApartPolicy, Made, Resting
+from proreus.policies.isolated_policy import IsolatedPolicy, Made, PolicyResting
 from proreus.policies.protocol import Explains, Explanation
 from proreus.serving.cluster_api.changes import to_budget
 from proreus.serving.cluster_api.cost import MOST_UNITS, check_cost
@@ -85,7 +85,7 @@ class NamedDecisions:
         self._sessions = Sessions()
         self.trouble = ""
         """Why somebody else than the policy decided last; "": it did itself."""
-        if isinstance(self.policy, ApartPolicy):
+        if isinstance(self.policy, IsolatedPolicy):
             host = self.policy.host
             measurements.gauge(
                 "proreus_policy_replaced",
@@ -103,10 +103,10 @@ class NamedDecisions:
         there = NodeNow(node.node, (Running(Pod("there", PodSpec(Resources(cpu=100)))),))
         observation = observe([there], pod)
         own = [self._rule]
-        if isinstance(self.policy, ApartPolicy):
+        if isinstance(self.policy, IsolatedPolicy):
             try:
                 self.policy.fresh(0).within(observation, _WARM_UP_SECONDS, reasons=True)
-            except (TooSlow, Resting) as error:
+            except (TooSlow, PolicyResting) as error:
                 raise WorkError(f"policy {self.policy.name}: {error}") from None
         else:
             own.append(self.policy)
@@ -149,7 +149,7 @@ class NamedDecisions:
         found = self._guarded(asked, seconds_left, explain=request.explain)
         if found is not None:
             return found
-        if isinstance(self.policy, ApartPolicy):  # it was shown a copy
+        if isinstance(self.policy, IsolatedPolicy):  # it was shown a copy
             return self._by_rule(observation, digest, request)
         # What is too slow may still be at work on its observation.
         return self._by_rule(observe(nodes, observation.subject, request.waiting, budgets), digest, request)
@@ -193,7 +193,7 @@ class NamedDecisions:
         reasons = _reasons(session.policy, observation, request)
         asked = _Asked(session.policy, observation, lambda: reasons)
         found = self._guarded(asked, seconds_left, explain=request.explain)
-        if found is None and isinstance(session.policy, ApartPolicy):  # it was shown a copy
+        if found is None and isinstance(session.policy, IsolatedPolicy):  # it was shown a copy
             found = self._by_rule(observation, session.generation, request)
         if found is None:
             # The policy may still be at work on the arrays of the session: nobody may go on with them.
@@ -209,7 +209,7 @@ class NamedDecisions:
         """The policy's answer; None where it fails, is too slow, or rests."""
         policy, observation = asked.policy, asked.observation
         try:
-            if isinstance(policy, ApartPolicy):
+            if isinstance(policy, IsolatedPolicy):
                 made = self._apart(policy, observation, seconds_left, explain=explain)
                 answered = answer(policy.name, observation, made.decision, made.explanation)
                 self.trouble = ""
@@ -221,7 +221,7 @@ class NamedDecisions:
             answered = answer(policy.name, observation, decision, asked.reasons())
             self.trouble = ""
             return answered
-        except Resting as error:
+        except PolicyResting as error:
             reason, why = "resting", str(error)
         except _Unsure as error:
             reason, why = "unsure", str(error)
@@ -239,7 +239,7 @@ class NamedDecisions:
         return None
 
     def _apart(
-        self, policy: ApartPolicy, observation: PodObservation, seconds_left: float, *, explain: bool
+        self, policy: IsolatedPolicy, observation: PodObservation, seconds_left: float, *, explain: bool
     ) -> Made:
         """The policy has its whole deadline: it is not replaced because somebody is in a hurry."""
         if seconds_left <= 0:

@@ -39,7 +39,7 @@ from proreus.serving.messages import Refusal, Refused, invalid
 from proreus.worlds.pods.policies.explanation import PodPolicy
 from proreus.worlds.pods.state.described_cluster import NodeNow, Running
 from proreus.worlds.pods.state.open.cluster import OpenCluster
-from proreus.worlds.pods.state.open.values import Snapshot, Unlisted
+from proreus.worlds.pods.state.open.values import ClusterSnapshot, Unlisted
 
 MOST_SESSIONS = 16
 """At once; the one that was asked longest ago makes room for a new one."""
@@ -187,7 +187,7 @@ def add_nodes(
             cluster.add_pod(running.pod, now.node.name, running.devices, running.since)
 
 
-def nodes_now(snapshot: Snapshot) -> list[NodeNow]:
+def nodes_now(snapshot: ClusterSnapshot) -> list[NodeNow]:
     """What is there, described as a client would."""
     running: dict[str, list[Running]] = {}
     for placed in snapshot.running:

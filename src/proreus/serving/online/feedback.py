@@ -26,7 +26,7 @@ from proreus.serving.messages import Refusal, Refused, UpdateAnswer, UpdateReque
 from proreus.serving.online.experience_log import ExperienceLog
 from proreus.serving.online.learner import LearnerStatus
 from proreus.serving.online.report_limits import MOST_REWARD
-from proreus.serving.pending_decisions import Decided
+from proreus.serving.pending_decisions import PendingDecision
 from proreus.serving.validation import check_actions, check_numbers, check_states
 
 MOST_STEPS = 100_000
@@ -142,13 +142,13 @@ class Feedback:
         return steps
 
 
-def _log_prob(given: float | None, decided: Decided | None) -> float:
+def _log_prob(given: float | None, decided: PendingDecision | None) -> float:
     if given is not None:
         return given
     return math.nan if decided is None else decided.log_prob
 
 
-def _version(given: int | None, decided: Decided | None) -> int:
+def _version(given: int | None, decided: PendingDecision | None) -> int:
     if given is not None:
         return given
     return 0 if decided is None else decided.version

@@ -25,7 +25,7 @@ _POLL_SECONDS = 0.5
 _log = logging.getLogger(__name__)
 
 
-class Succession:
+class LearnerLock:
     """This process' part in learning. `start`, then `status` at any time, then `stop`."""
 
     def __init__(

@@ -22,7 +22,7 @@ import numpy as np
 
 from proreus.kernels.arrays import F64, I64, Bool
 from proreus.model.experience import Experience
-from proreus.policies.promotion_rule import Difference, rule_on
+from proreus.policies.promotion_rule import CandidateGain, rule_on
 from proreus.worlds.pods.policies.vector.model import VectorModel
 
 _LARGEST_WEIGHT = 1e3
@@ -45,7 +45,7 @@ class GateSettings:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ReplayVerdict:
     """What the replay says."""
 
     accepted: bool
@@ -117,7 +117,7 @@ def judge(
     held_out: Sequence[Experience],
     settings: GateSettings,
     reports: Sequence[int] | None = None,
-) -> Verdict:
+) -> ReplayVerdict:
     """Compare two models on held-out stretches of decisions; reports: which one each is of, else its own."""
     replay = _replayed(live, candidate, held_out, settings.discount, reports)
     decisions = len(replay.worths)
@@ -125,17 +125,17 @@ def judge(
         reason = (
             f"only {decisions} held-out decisions can be judged by, {settings.least_decisions} are needed"
         )
-        return Verdict(False, reason, 0.0, -math.inf, math.inf, decisions, 0.0)
+        return ReplayVerdict(False, reason, 0.0, -math.inf, math.inf, decisions, 0.0)
     quiet = _without_the_loudest(replay)
     found, nothing = _compared(quiet, settings), _rounding(quiet)
     effective, low, high = found.effective, found.low, found.high
-    ruling = rule_on(Difference(found.difference, low, high), found.worst, nothing)
+    ruling = rule_on(CandidateGain(found.difference, low, high), found.worst, nothing)
     if ruling == "cannot be compared":
         reason = f"cannot be compared: the replay gives {found.difference:+.4g} a decision"
-        return Verdict(False, reason, 0.0, -math.inf, math.inf, decisions, 0.0)
+        return ReplayVerdict(False, reason, 0.0, -math.inf, math.inf, decisions, 0.0)
 
-    def verdict(accepted: bool, reason: str) -> Verdict:
-        return Verdict(accepted, reason, found.difference, low, high, decisions, effective)
+    def verdict(accepted: bool, reason: str) -> ReplayVerdict:
+        return ReplayVerdict(accepted, reason, found.difference, low, high, decisions, effective)
 
     if effective < settings.least_effective * found.decisions:
         said = f"{effective:.1f} of {found.decisions} decisions speak for it"

@@ -22,7 +22,7 @@ from proreus.model.experience import Experience
 from proreus.policies.checkpoint import Checkpoint
 from proreus.serving.models.version_store import ModelStore
 from proreus.serving.online.experience_log import ExperienceReader
-from proreus.serving.online.off_policy_evaluation import GateSettings, Verdict, judge, usable
+from proreus.serving.online.off_policy_evaluation import GateSettings, ReplayVerdict, judge, usable
 from proreus.serving.online.progress import Position, Progress, read_progress, write_progress
 from proreus.serving.online.report_limits import Origin, Pile, UsualRewards, fair
 from proreus.worlds.pods.policies.vector.model import Candidate, Weights, model_of
@@ -263,7 +263,7 @@ class Worker:
     def _fits(self, model: Any, stretch: Experience) -> bool:
         return model.accepts(stretch.states.shape[1], stretch.actions_dim) is None
 
-    def _publish(self, before: Checkpoint, candidate: Candidate, verdict: Verdict, parent: int) -> int:
+    def _publish(self, before: Checkpoint, candidate: Candidate, verdict: ReplayVerdict, parent: int) -> int:
         card = replace(
             before.card,
             algorithm="ppo, online",

@@ -16,7 +16,7 @@ import numpy as np
 from proreus.model.errors import IllegalDecision
 from proreus.policies.catalogue import AnyPolicy
 from proreus.policies.deadline import TooSlow
-from proreus.policies.isolated_policy import ApartPolicy, Resting
+from proreus.policies.isolated_policy import IsolatedPolicy, PolicyResting
 from proreus.policies.protocol import Doubts
 from proreus.serving.messages import shortened
 from proreus.serving.scaler.guard_rails import within
@@ -35,7 +35,7 @@ Limited = Callable[[Compute, float], Any]
 
 
 @dataclass(frozen=True)
-class Decided:
+class ScalingDecision:
     """One decision."""
 
     at: float
@@ -57,7 +57,7 @@ class _NotThePolicy(Exception):
         self.reason: Reason = reason
 
 
-class Controlling:
+class PoolController:
     """One controller of one service."""
 
     def __init__(self, options: ScalerOptions, policy: AnyPolicy, rule: AnyPolicy, limited: Limited) -> None:
@@ -96,7 +96,7 @@ class Controlling:
 
     def step(
         self, now: float, readings: Mapping[Role, Mapping[str, Reading]], at_router: int = 0, doubt: str = ""
-    ) -> Decided | None:
+    ) -> ScalingDecision | None:
         """Look and decide; None: nothing is known at all. doubt: why fewer replicas would be premature."""
         self._doubt = doubt
         look = self.collector.look(now, readings, at_router)
@@ -111,7 +111,7 @@ class Controlling:
         nobody_expected = idle and not any(self._wanted.values())
         if not look.read and not nobody_expected:
             why = look.unreadable[0] if look.unreadable else "no replica answers"
-            return Decided(now, self._wanted, self._wanted, "held", "dead", shortened(why), look)
+            return ScalingDecision(now, self._wanted, self._wanted, "held", "dead", shortened(why), look)
         return self._decide(now, look)
 
     def _as_it_is(self, seen: InferenceObservation) -> dict[Role, int]:
@@ -119,7 +119,7 @@ class Controlling:
         rails = self.options.rails
         return {pool.role: min(max(pool.active, rails.least), rails.most) for pool in seen.pools}
 
-    def _decide(self, now: float, look: LiveLook) -> Decided:
+    def _decide(self, now: float, look: LiveLook) -> ScalingDecision:
         seen = look.observation
         wanted = self._wanted
         assert wanted is not None
@@ -150,7 +150,7 @@ class Controlling:
                 pass
         self._want(now, acted)
         told = "; ".join(part for part in (why, rails_say) if part)
-        return Decided(now, acted, would, by, reason, shortened(told), look)
+        return ScalingDecision(now, acted, would, by, reason, shortened(told), look)
 
     def _railed(
         self, now: float, wanted: Mapping[Role, int], seen: InferenceObservation
@@ -180,7 +180,7 @@ class Controlling:
             # It may still be at work, with the memory of this one.
             self._policy = policy.fresh(0)
             raise _NotThePolicy("slow", str(error)) from error
-        except Resting as error:
+        except PolicyResting as error:
             raise _NotThePolicy("resting", str(error)) from error
         except IllegalDecision as error:
             raise _NotThePolicy("illegal", str(error)) from error
@@ -192,7 +192,7 @@ class Controlling:
     def _computed(self, policy: AnyPolicy, seen: InferenceObservation) -> object:
         """What a policy, or the rule, decides within its time; one from elsewhere in its own process."""
         seconds = self.options.deadline_seconds
-        if isinstance(policy, ApartPolicy):
+        if isinstance(policy, IsolatedPolicy):
             made = policy.within(seen, seconds)
             if made.unsure:
                 raise _NotThePolicy("unsure", made.unsure)

@@ -9,7 +9,7 @@ import grpc
 from proreus.serving.messages import Refused, invalid
 from proreus.serving.protos import externalscaler_pb2 as messages
 from proreus.serving.scaler.scaled_objects import ScaledObjects
-from proreus.serving.server.grpc_base import GrpcOptions, GuardedDoor, Guards, not_blocking
+from proreus.serving.server.grpc_base import GrpcBaseServer, GrpcOptions, Guards, not_blocking
 from proreus.serving.server.grpc_call_limits import Context, Watchers
 from proreus.serving.server.grpc_messages import parse
 
@@ -22,7 +22,7 @@ _STREAMS, _STREAMS_EACH = 2_048, 1_024
 Send = Callable[[bytes | None], None]
 
 
-class ScalerDoor(GuardedDoor):
+class ExternalScalerServer(GrpcBaseServer):
     """A gRPC server over scaled objects."""
 
     services = (SCALER,)

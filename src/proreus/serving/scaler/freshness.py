@@ -40,7 +40,7 @@ class _Seen:
 
 
 @dataclass(frozen=True)
-class Judged:
+class FreshnessVerdict:
     """Readings that may be believed."""
 
     readings: dict[Role, dict[str, Reading]]
@@ -60,10 +60,10 @@ class Freshness:
         self._beat = max(stale_seconds, still_seconds, _TICKS * interval)
         self._seen: dict[tuple[Role, str], _Seen] = {}
 
-    def judge(self, readings: Readings, at_router: int = 0) -> Judged:
+    def judge(self, readings: Readings, at_router: int = 0) -> FreshnessVerdict:
         """Frozen samples become unreadable."""
         if not self._still:
-            return Judged({role: dict(of_pool) for role, of_pool in readings.items()}, (), "")
+            return FreshnessVerdict({role: dict(of_pool) for role, of_pool in readings.items()}, (), "")
         judged: dict[Role, dict[str, Reading]] = {}
         frozen: list[str] = []
         doubts: list[str] = []
@@ -84,7 +84,7 @@ class Freshness:
                 del self._seen[gone]
         if frozen and 2 * len(frozen) >= samples:
             doubts.append(f"{len(frozen)} of {samples} replicas are frozen")
-        return Judged(judged, tuple(frozen), doubts[0] if doubts else "")
+        return FreshnessVerdict(judged, tuple(frozen), doubts[0] if doubts else "")
 
     def _still_for(self, role: Role, name: str, sample: ReplicaSample) -> float:
         """Seconds, of the samples themselves: one that was scraped once and read twice has not aged."""

@@ -14,13 +14,13 @@ from proreus.policies.catalogue import AnyPolicy
 from proreus.policies.deadline import Guard
 from proreus.serving.messages import Refusal, Refused, invalid
 from proreus.serving.metrics import Measurements
-from proreus.serving.scaler.controller import Controlling, Decided
+from proreus.serving.scaler.controller import PoolController, ScalingDecision
 from proreus.serving.scaler.freshness import Freshness
 from proreus.serving.scaler.http_fetcher import Closed, Fetcher
 from proreus.serving.scaler.metric_sources import read_all
 from proreus.serving.scaler.shadow_log import ShadowLog
-from proreus.serving.scaler.state_file import Memory, Remembered
-from proreus.serving.scaler.trigger_metadata import Asked, Profile, ScalerOptions, read_metadata
+from proreus.serving.scaler.state_file import Remembered, StateFile
+from proreus.serving.scaler.trigger_metadata import Profile, ScaledObjectSpec, ScalerOptions, read_metadata
 from proreus.worlds.inference.model.cluster import Role
 from proreus.worlds.inference.state.replicas import Unreadable
 
@@ -38,7 +38,7 @@ Told = Callable[[int], None]
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class ScalerDependencies:
     """What objects need from outside."""
 
     policies: Policies
@@ -47,7 +47,7 @@ class Surroundings:
     measurements: Measurements
     clock: Callable[[], float] = time.time
     shadow_log: ShadowLog | None = None
-    memory: Memory | None = None
+    memory: StateFile | None = None
 
 
 @dataclass
@@ -56,14 +56,14 @@ class _Object:
 
     name: str
     options: ScalerOptions
-    controlling: Controlling
+    controlling: PoolController
     freshness: Freshness
     frozen: tuple[str, ...] = ()
     """Why each replica that stands still is not read."""
     lock: threading.Lock = field(default_factory=threading.Lock)
     due_at: float = -float("inf")
     asked_at: float = 0.0
-    decided: Decided | None = None
+    decided: ScalingDecision | None = None
     known: bool = False
     """Whether it has ever looked."""
     listeners: dict[object, tuple[Role, Told]] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class _Object:
 class ScaledObjects:
     """All that are known; asking about one that is not makes it known."""
 
-    def __init__(self, around: Surroundings) -> None:
+    def __init__(self, around: ScalerDependencies) -> None:
         self._around = around
         self._lock = threading.Lock()
         self._objects: dict[tuple[object, ...], _Object] = {}
@@ -178,10 +178,10 @@ class ScaledObjects:
                 return f"{one.name}: {one.frozen[0]}"
         return ""
 
-    def _read(self, metadata: Mapping[str, str]) -> Asked:
+    def _read(self, metadata: Mapping[str, str]) -> ScaledObjectSpec:
         return read_metadata(metadata, self._around.profile)
 
-    def _object(self, namespace: str, name: str, asked: Asked) -> _Object:
+    def _object(self, namespace: str, name: str, asked: ScaledObjectSpec) -> _Object:
         whole = f"{namespace}/{name}"
         # The two pools of one service are two objects of Kubernetes that one controller scales.
         place: tuple[object, ...] = (
@@ -226,7 +226,7 @@ class ScaledObjects:
             except ProreusError as error:
                 raise invalid(field_, str(error)) from error
         guard = Guard(inline=False)  # a decision every few seconds can afford a thread, and none can hang
-        controlling = Controlling(options, made["policy"], made["fallback"], guard.run)
+        controlling = PoolController(options, made["policy"], made["fallback"], guard.run)
         freshness = Freshness(options.frozen_seconds, options.live.interval, options.stale_seconds)
         return _Object(name, options, controlling, freshness)
 
@@ -283,7 +283,7 @@ class ScaledObjects:
             one.noted = state
             self._around.memory.note(one.name, state)
 
-    def _tell(self, one: _Object, before: Decided | None, decided: Decided) -> None:
+    def _tell(self, one: _Object, before: ScalingDecision | None, decided: ScalingDecision) -> None:
         if one.options.shadow != "off" and self._around.shadow_log is not None:
             self._around.shadow_log.write(one.name, decided)
         if before is None or (before.by, before.reason) != (decided.by, decided.reason):

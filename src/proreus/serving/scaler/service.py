@@ -14,20 +14,20 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from proreus.httpserver.host_names import bare
 from proreus.model.errors import UsageError
 from proreus.policies.catalogue import AnyPolicy
-from proreus.policies.isolated_policy import ApartPolicy
-from proreus.serving.admission import Admission
+from proreus.policies.isolated_policy import IsolatedPolicy
+from proreus.serving.admission import RequestAdmission
 from proreus.serving.allowed_hosts import Visitors
 from proreus.serving.metrics import Measurements
-from proreus.serving.scaler.external_scaler import METRICS_HEALTH, ScalerDoor
+from proreus.serving.scaler.external_scaler import METRICS_HEALTH, ExternalScalerServer
 from proreus.serving.scaler.http_fetcher import Fetcher, FetchLimits
-from proreus.serving.scaler.scaled_objects import ScaledObjects, Surroundings
+from proreus.serving.scaler.scaled_objects import ScaledObjects, ScalerDependencies
 from proreus.serving.scaler.shadow_log import ShadowLog
-from proreus.serving.scaler.state_file import Memory
+from proreus.serving.scaler.state_file import StateFile
 from proreus.serving.scaler.trigger_metadata import Profile
 from proreus.serving.server.grpc_base import GrpcOptions, Guards
 from proreus.serving.server.http import HttpApp, HttpLimits
-from proreus.serving.server.rest_server import RestDoor
-from proreus.serving.server.router import JSON, Answer, Reply, Request, Route, Routes
+from proreus.serving.server.rest_server import RestServer
+from proreus.serving.server.router import JSON, HandlerReply, Request, ResponseSpec, Route, Routes
 from proreus.worlds.inference.policies.catalogue import POLICIES
 from proreus.worlds.inference.policies.wire_format import inference_strangers
 
@@ -85,19 +85,19 @@ class ScalerService:
             None if options.shadow_log is None else ShadowLog(options.shadow_log, options.shadow_bytes)
         )
         self.objects = ScaledObjects(
-            Surroundings(
+            ScalerDependencies(
                 self._policy,
                 lru_cache(maxsize=256)(options.profile),
                 self._fetcher,
                 self.measurements,
                 options.clock,
                 self._shadow_log,
-                None if options.memory is None else Memory(options.memory),
+                None if options.memory is None else StateFile(options.memory),
             )
         )
-        self._admission = Admission(None, options.rate)
-        self._grpc: ScalerDoor | None = None
-        self._http: RestDoor | None = None
+        self._admission = RequestAdmission(None, options.rate)
+        self._grpc: ExternalScalerServer | None = None
+        self._http: RestServer | None = None
 
     def _policy(self, name: str) -> AnyPolicy:
         """Nothing that a caller sends names a file, unless the operator has named it before."""
@@ -116,7 +116,7 @@ class ScalerService:
         return self._strangers.policy(name, self.options.seed)
 
     def _count_replaced(self) -> None:
-        hosts = [policy.host for policy in self._named if isinstance(policy, ApartPolicy)]
+        hosts = [policy.host for policy in self._named if isinstance(policy, IsolatedPolicy)]
         if hosts:
             self.measurements.gauge(
                 "proreus_policy_replaced",
@@ -129,7 +129,7 @@ class ScalerService:
         place = f"[{bare(host)}]:{port}" if ":" in bare(host) else f"{host}:{port}"
         guards = Guards(self._admission, self.measurements, Visitors())
         options = GrpcOptions(self.options.threads, message_bytes=_MESSAGE_BYTES, one_core=False)
-        self._grpc = ScalerDoor(self.objects, guards, options)
+        self._grpc = ExternalScalerServer(self.objects, guards, options)
         found = self._grpc.start(place, self.options.credentials, self.options.clients)
         if self.options.ticking:
             self.objects.start()
@@ -140,21 +140,21 @@ class ScalerService:
         visitors = Visitors.of(host, allowed, token=False, anonymous_updates=False)
         limits = HttpLimits(body_bytes=_BODY_BYTES)
         app = HttpApp(self._routes(), self._admission, self.measurements, limits, visitors)
-        self._http = RestDoor(app)
+        self._http = RestServer(app)
         return self._http.start(host, port, self.options.credentials)
 
     def _routes(self) -> Routes:
         health = Route(
-            self._health, "Whether it answers.", Answer("It does.", {JSON: ScalerHealth}), open=True
+            self._health, "Whether it answers.", ResponseSpec("It does.", {JSON: ScalerHealth}), open=True
         )
         what = {_METRICS: {"type": "string"}}
-        metrics = Route(self._metrics, "What was counted.", Answer("Prometheus' text format.", what))
+        metrics = Route(self._metrics, "What was counted.", ResponseSpec("Prometheus' text format.", what))
         return {"/health": {"GET": health}, "/metrics": {"GET": metrics}}
 
-    def _health(self, request: Request) -> Reply:
+    def _health(self, request: Request) -> HandlerReply:
         del request
         trouble = self.check_metrics()
-        return Reply(msgspec.json.encode(ScalerHealth("degraded" if trouble else "ok", trouble)))
+        return HandlerReply(msgspec.json.encode(ScalerHealth("degraded" if trouble else "ok", trouble)))
 
     def check_metrics(self) -> str:
         """What is wrong with the metrics of any object; the gRPC health check is told, too."""
@@ -163,10 +163,10 @@ class ScalerService:
             self._grpc.tell_health(METRICS_HEALTH, serving=not trouble)
         return trouble
 
-    def _metrics(self, request: Request) -> Reply:
+    def _metrics(self, request: Request) -> HandlerReply:
         del request
         headers = ((b"content-type", CONTENT_TYPE_LATEST.encode()),)
-        return Reply(self.measurements.exposition(), headers=headers)
+        return HandlerReply(self.measurements.exposition(), headers=headers)
 
     def stop(self, seconds: float) -> None:
         """Answer what has been asked, then let go of everything; the seconds are for all of it."""

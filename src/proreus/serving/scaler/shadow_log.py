@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from proreus.model.files import make_folder, open_private
-from proreus.serving.scaler.controller import Decided
+from proreus.serving.scaler.controller import ScalingDecision
 
 _log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ class ShadowLog:
         make_folder(path.parent, private=True)
         self._file = open_private(path, "ab")
 
-    def write(self, who: str, decided: Decided) -> None:
+    def write(self, who: str, decided: ScalingDecision) -> None:
         """One decision."""
         line = msgspec.json.encode({"object": who, **entry(decided)}) + b"\n"
         with self._lock:
@@ -44,7 +44,7 @@ class ShadowLog:
             self._file.close()
 
 
-def entry(decided: Decided) -> dict[str, Any]:
+def entry(decided: ScalingDecision) -> dict[str, Any]:
     """A decision with what was seen and why."""
     told: dict[str, Any] = {
         "at": decided.at,

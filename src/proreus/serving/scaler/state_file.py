@@ -32,7 +32,7 @@ class Remembered(msgspec.Struct, frozen=True):
 _decoder = msgspec.json.Decoder(dict[str, Remembered])
 
 
-class Memory:
+class StateFile:
     """One file for all objects; damage costs what is remembered, and nothing else."""
 
     def __init__(self, path: Path) -> None:

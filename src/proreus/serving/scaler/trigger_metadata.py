@@ -79,7 +79,7 @@ class ScalerOptions:
 
 
 @dataclass(frozen=True)
-class Asked:
+class ScaledObjectSpec:
     """A scaled object: which role of which controller it is."""
 
     role: Role
@@ -133,7 +133,7 @@ class _Fields:
             raise invalid(name, "there is no such field")
 
 
-def read_metadata(metadata: Mapping[str, str], profile: Profile) -> Asked:
+def read_metadata(metadata: Mapping[str, str], profile: Profile) -> ScaledObjectSpec:
     """What they mean; what cannot be meant is refused by the name of its field."""
     fields = _Fields(metadata)
     fields.text("scalerAddress")
@@ -164,7 +164,7 @@ def read_metadata(metadata: Mapping[str, str], profile: Profile) -> Asked:
         raise invalid("least", "0 needs `routerQuery`: without a replica nobody else tells of requests")
     apart = {"role", "scalerAddress", "metricName"}
     shared = tuple(sorted((name, value) for name, value in metadata.items() if name not in apart))
-    return Asked(role, metric, options, shared)
+    return ScaledObjectSpec(role, metric, options, shared)
 
 
 def _shadow(fields: _Fields) -> Shadow:

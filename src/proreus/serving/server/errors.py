@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from proreus.serving.messages import ENCODER, ErrorAnswer, Refusal, Refused
-from proreus.serving.server.router import JSON_HEADER, Header, Reply, WrongMethod
+from proreus.serving.server.router import JSON_HEADER, HandlerReply, Header, WrongMethod
 
 
 def status_of(refusal: Refusal) -> int:
@@ -37,7 +37,7 @@ def status_of(refusal: Refusal) -> int:
             assert_never(refusal)
 
 
-def refusal_reply(refused: Refused, request_id: bytes) -> Reply:
+def refusal_reply(refused: Refused, request_id: bytes) -> HandlerReply:
     """What a refused request hears."""
     answer = ErrorAnswer(str(refused), refused.refusal.value, refused.field, request_id.decode())
     headers: list[Header] = [JSON_HEADER]
@@ -52,10 +52,10 @@ def refusal_reply(refused: Refused, request_id: bytes) -> Reply:
             headers.append((b"connection", b"close"))
         case _:
             pass
-    return Reply(ENCODER.encode(answer), status_of(refused.refusal), tuple(headers))
+    return HandlerReply(ENCODER.encode(answer), status_of(refused.refusal), tuple(headers))
 
 
-def failure_reply(request_id: bytes) -> Reply:
+def failure_reply(request_id: bytes) -> HandlerReply:
     """What a request hears that failed by our fault: no details."""
     says = ErrorAnswer("the service failed; its log says why", "failed", "", request_id.decode())
-    return Reply(ENCODER.encode(says), 500)
+    return HandlerReply(ENCODER.encode(says), 500)

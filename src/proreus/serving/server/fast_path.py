@@ -16,8 +16,8 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from proreus.httpserver.connection import BoundedProtocol
 from proreus.httpserver.connection_limits import Crowd, Step
 from proreus.serving.server.http import HttpApp
-from proreus.serving.server.preconditions import Asked
-from proreus.serving.server.router import Reply, Route
+from proreus.serving.server.preconditions import RequestHead
+from proreus.serving.server.router import HandlerReply, Route
 
 
 class QuickProtocol(BoundedProtocol):
@@ -74,7 +74,7 @@ class QuickProtocol(BoundedProtocol):
         self.step, self.since = Step.IDLE, self.loop.time()
         route, self._route = self._route, None
         self._in_a_row += 1
-        asked = Asked(self._method, self._path, self.headers, self.address)
+        asked = RequestHead(self._method, self._path, self.headers, self.address)
         reply, headers = self._http.answer_now(route, asked, self._body)
         self.transport.write(_response(reply, headers))
         if reply.status >= 400 and reply.closes:
@@ -89,7 +89,7 @@ class QuickProtocol(BoundedProtocol):
             HttpToolsProtocol.on_body(self, self._body)
 
 
-def _response(reply: Reply, headers: list[tuple[bytes, bytes]]) -> bytes:
+def _response(reply: HandlerReply, headers: list[tuple[bytes, bytes]]) -> bytes:
     lines = [STATUS_LINE[reply.status]]
     for name, value in headers:
         lines += (name, b": ", value, b"\r\n")

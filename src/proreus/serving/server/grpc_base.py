@@ -25,9 +25,9 @@ from grpc_reflection.v1alpha import reflection_pb2
 from grpc_reflection.v1alpha.reflection import SERVICE_NAME as REFLECTION
 from grpc_reflection.v1alpha.reflection import ReflectionServicer
 
-from proreus.httpserver.work_queue import LAST_SECONDS, Turns
+from proreus.httpserver.work_queue import LAST_SECONDS, WorkQueue
 from proreus.model.errors import WorkError
-from proreus.serving.admission import Admission, byte_budget, fair_turns
+from proreus.serving.admission import RequestAdmission, byte_budget, fair_turns
 from proreus.serving.allowed_hosts import NO_CHANGES, Visitors
 from proreus.serving.messages import Refusal, Refused
 from proreus.serving.metrics import Measurements
@@ -70,14 +70,14 @@ class GrpcOptions:
 class Guards:
     """What a door is told from outside."""
 
-    admission: Admission
+    admission: RequestAdmission
     measurements: Measurements
     visitors: Visitors
-    turns: Turns | None = None
+    turns: WorkQueue | None = None
     """Shared with another door; None: threads of its own."""
 
 
-class GuardedDoor(ABC):
+class GrpcBaseServer(ABC):
     """A gRPC server whose calls are guarded; what it offers is for others to say."""
 
     services: tuple[str, ...] = ()

@@ -14,7 +14,7 @@ import numpy as np
 from google.protobuf.message import DecodeError, Message
 
 from proreus.kernels.arrays import F64, Bool
-from proreus.serving.decision_service import Batch, BatchDecided, Question
+from proreus.serving.decision_service import BatchDecided, Question, StateBatch
 from proreus.serving.messages import (
     DecidedBy,
     PredictAnswer,
@@ -106,7 +106,7 @@ def _check_parts(data: bytes, most: int, field: str) -> None:
             raise Refused(Refusal.TOO_LARGE, f"the message has more than {most} parts", field)
 
 
-def read_batch(data: bytes, dimensions: Dimensions) -> Batch:
+def read_batch(data: bytes, dimensions: Dimensions) -> StateBatch:
     """A BatchRequest."""
     # Every state takes eight bytes a number, and every mask a byte an action.
     shortest = min(8 * dimensions.lengths[0], dimensions.actions)
@@ -121,7 +121,7 @@ def read_batch(data: bytes, dimensions: Dimensions) -> Batch:
     masks: Bool | None = None
     if asked.masks:
         masks = as_masks([list(mask.mask) for mask in asked.masks], len(states), dimensions)
-    return Batch(states, masks, asked.deterministic if asked.HasField("deterministic") else None)
+    return StateBatch(states, masks, asked.deterministic if asked.HasField("deterministic") else None)
 
 
 def _unpacked(packed: bytes, length: int) -> F64:

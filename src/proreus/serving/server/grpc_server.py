@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 import grpc
 
-from proreus.httpserver.work_queue import Turns
-from proreus.serving.admission import Admission
+from proreus.httpserver.work_queue import WorkQueue
+from proreus.serving.admission import RequestAdmission
 from proreus.serving.allowed_hosts import Visitors
-from proreus.serving.application import Application
+from proreus.serving.application import ServiceParts
 from proreus.serving.decision_service import Question
 from proreus.serving.messages import Refused
-from proreus.serving.server.grpc_base import DOOR, GrpcOptions, GuardedDoor, Guards
+from proreus.serving.server.grpc_base import DOOR, GrpcBaseServer, GrpcOptions, Guards
 from proreus.serving.server.grpc_call_limits import Context, client_of_call
 from proreus.serving.server.grpc_messages import (
     action_bytes,
@@ -35,18 +35,18 @@ VERSION_KEY = "proreus-model-version"
 _INLINE_BYTES = 64 * 1024
 
 
-class GrpcDoor(GuardedDoor):
+class GrpcServer(GrpcBaseServer):
     """A gRPC server over one service."""
 
     services = (SCHEDULER, DECISION)
 
     def __init__(
         self,
-        application: Application,
-        admission: Admission,
+        application: ServiceParts,
+        admission: RequestAdmission,
         options: GrpcOptions | None = None,
         visitors: Visitors | None = None,
-        turns: Turns | None = None,
+        turns: WorkQueue | None = None,
     ) -> None:
         self._application, self.service = application, application.service
         warm_up()

@@ -15,14 +15,14 @@ from itertools import count
 from typing import Any
 
 from proreus.httpserver.byte_budget import ByteBudget
-from proreus.httpserver.work_queue import LAST_SECONDS, Turns
-from proreus.serving.admission import Admission, byte_budget, fair_turns
+from proreus.httpserver.work_queue import LAST_SECONDS, WorkQueue
+from proreus.serving.admission import RequestAdmission, byte_budget, fair_turns
 from proreus.serving.allowed_hosts import Visitors
 from proreus.serving.messages import Refusal, Refused, shortened
 from proreus.serving.metrics import Measurements
 from proreus.serving.server.errors import failure_reply, refusal_reply
-from proreus.serving.server.preconditions import Asked
-from proreus.serving.server.router import Header, Reply, Request, Route, Router, Routes
+from proreus.serving.server.preconditions import RequestHead
+from proreus.serving.server.router import HandlerReply, Header, Request, Route, Router, Routes
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -61,11 +61,11 @@ class HttpApp:
     """An ASGI application over a table of routes."""
 
     routes: Routes
-    admission: Admission
+    admission: RequestAdmission
     measurements: Measurements
     limits: HttpLimits = field(default_factory=HttpLimits)
     visitors: Visitors = field(default_factory=Visitors)
-    turns: Turns | None = None
+    turns: WorkQueue | None = None
     """Shared with another door; None: threads of its own."""
     _working: int = field(default=0, init=False)
 
@@ -95,7 +95,7 @@ class HttpApp:
     async def _exchange(self, scope: Scope, receive: Receive, send: Send) -> None:
         client, raw = scope.get("client"), scope.get("raw_path")
         path = scope["path"] if raw is None else raw.decode("latin-1").partition("?")[0]
-        asked = Asked(scope["method"], path, scope["headers"], client[0] if client else "")
+        asked = RequestHead(scope["method"], path, scope["headers"], client[0] if client else "")
         body = _Body(self._budget, asked.client)
         try:
             route, part = self._router.find(asked.path, asked.method)
@@ -122,7 +122,7 @@ class HttpApp:
         route = self._router.exact(path, method)
         return None if route is None or route.blocking or not route.takes else route
 
-    def answer_now(self, route: Route, asked: Asked, body: bytes) -> tuple[Reply, list[Header]]:
+    def answer_now(self, route: Route, asked: RequestHead, body: bytes) -> tuple[HandlerReply, list[Header]]:
         """The reply to a whole request of a route that does not block, and its headers."""
         try:
             self._admit(route, asked)
@@ -134,12 +134,12 @@ class HttpApp:
             reply = self._failed(error, asked)
         return reply, self._finished(reply, asked)
 
-    def _admit(self, route: Route, asked: Asked) -> None:
+    def _admit(self, route: Route, asked: RequestHead) -> None:
         if not route.open and not self.admission.open:
             self.admission.admit(asked.heads.authorization, asked.client)
         asked.check(route, self.visitors)
 
-    async def _in_turn(self, route: Route, request: Request, asked: Asked) -> Reply:
+    async def _in_turn(self, route: Route, request: Request, asked: RequestHead) -> HandlerReply:
         """Have it done by a thread, when it is the client's turn."""
         if not route.open and self._working >= self.limits.concurrency:
             raise Refused(Refusal.EXHAUSTED, f"more than {self.limits.concurrency} requests are under way")
@@ -152,7 +152,7 @@ class HttpApp:
         finally:
             self._working -= 1
 
-    def _failed(self, error: Exception, asked: Asked) -> Reply:
+    def _failed(self, error: Exception, asked: RequestHead) -> HandlerReply:
         """What to answer where there is no answer."""
         request_id = self._id_of(asked)
         if isinstance(error, Refused):
@@ -165,7 +165,7 @@ class HttpApp:
         _log.error("request failed", exc_info=error, extra={"fields": _fields(asked, reply, str(error))})
         return reply
 
-    def _finished(self, reply: Reply, asked: Asked) -> list[Header]:
+    def _finished(self, reply: HandlerReply, asked: RequestHead) -> list[Header]:
         """The headers of a reply; its time is taken."""
         took = time.perf_counter() - asked.began
         self.measurements.took("rest", "whole", took)
@@ -176,7 +176,7 @@ class HttpApp:
         length = b"%d" % len(reply.body)
         return [*reply.headers, (b"content-length", length), (b"x-request-id", request_id)]
 
-    def _id_of(self, asked: Asked) -> bytes:
+    def _id_of(self, asked: RequestHead) -> bytes:
         if not asked.heads.request_id:
             asked.heads.request_id = next(self._ids)
         return asked.heads.request_id
@@ -185,7 +185,7 @@ class HttpApp:
         longest = self.limits.body_bytes
         return longest if route.body_bytes is None else min(longest, route.body_bytes)
 
-    async def _receive(self, body: _Body, receive: Receive, asked: Asked, longest: int) -> None:
+    async def _receive(self, body: _Body, receive: Receive, asked: RequestHead, longest: int) -> None:
         if asked.heads.length > longest:
             raise _too_large(longest)
         try:
@@ -244,7 +244,7 @@ def _request_ids() -> Iterator[bytes]:
     return (f"{start}-{number:x}".encode() for number in count(1))
 
 
-def _fields(asked: Asked, reply: Reply, detail: str) -> dict[str, object]:
+def _fields(asked: RequestHead, reply: HandlerReply, detail: str) -> dict[str, object]:
     return {
         "request_id": asked.heads.request_id.decode(),
         "door": "rest",
@@ -256,7 +256,7 @@ def _fields(asked: Asked, reply: Reply, detail: str) -> dict[str, object]:
     }
 
 
-def _report(asked: Asked, reply: Reply, detail: str) -> None:
+def _report(asked: RequestHead, reply: HandlerReply, detail: str) -> None:
     if _log.isEnabledFor(logging.INFO):
         _log.info("request", extra={"fields": _fields(asked, reply, detail)})
 

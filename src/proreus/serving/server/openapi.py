@@ -11,7 +11,7 @@ from proreus.serving.messages import LARGEST_VERSION, MARK, ErrorAnswer, Refusal
 from proreus.serving.online.feedback import LEAST_LOG_PROB, MOST_STEPS
 from proreus.serving.online.report_limits import MOST_REWARD
 from proreus.serving.server.errors import status_of
-from proreus.serving.server.router import JSON, Answer, Route, Routes, Schema
+from proreus.serving.server.router import JSON, ResponseSpec, Route, Routes, Schema
 from proreus.serving.validation import Dimensions
 from proreus.version import __version__
 
@@ -72,7 +72,7 @@ def _types(routes: Routes) -> Iterator[type[Any]]:
 def _operation(path: str, method: str, route: Route) -> Json:
     responses: Json = {"200": _response(route.answer)}
     for refusal in route.refusals:
-        responses[str(status_of(refusal))] = _response(Answer(_WHY[refusal], {JSON: ErrorAnswer}))
+        responses[str(status_of(refusal))] = _response(ResponseSpec(_WHY[refusal], {JSON: ErrorAnswer}))
     name = path.strip("/").replace("{", "").replace("}", "").replace("/", "_").replace(".", "_")
     operation: Json = {"operationId": f"{method}_{name}", "summary": route.summary, "responses": responses}
     if route.takes:
@@ -123,7 +123,7 @@ def _array_of(schema: Json) -> Json:
     return _of_type(schema, "array")
 
 
-def _response(answer: Answer) -> Json:
+def _response(answer: ResponseSpec) -> Json:
     return {"description": answer.says, "content": _content(answer.content)}
 
 

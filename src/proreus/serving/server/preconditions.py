@@ -15,7 +15,7 @@ _MARK = MARK.encode()
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
 
 
-class Asked:
+class RequestHead:
     """A request without its body."""
 
     __slots__ = ("began", "client", "heads", "method", "path")

@@ -8,12 +8,12 @@ import msgspec
 import numpy as np
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from proreus.serving.application import Application
+from proreus.serving.application import ServiceParts
 from proreus.serving.cluster_api.changes import Change
 from proreus.serving.cluster_api.decide import request_digest
 from proreus.serving.cluster_api.request import DecideAnswer, DecideRequest
 from proreus.serving.cluster_api.schema import MOST_NODES, MOST_PODS, NodeWire, PodWire
-from proreus.serving.decision_service import Batch, BatchDecided, Question
+from proreus.serving.decision_service import BatchDecided, Question, StateBatch
 from proreus.serving.messages import (
     DECIDED_RECORD,
     ENCODER,
@@ -35,7 +35,7 @@ from proreus.serving.model_version import VersionAnswer
 from proreus.serving.online.feedback import MOST_STEPS
 from proreus.serving.server.json_body import Bulk, decode, warm_up
 from proreus.serving.server.openapi import openapi_document
-from proreus.serving.server.router import BYTES, JSON, Answer, Reply, Request, Route, Routes
+from proreus.serving.server.router import BYTES, JSON, HandlerReply, Request, ResponseSpec, Route, Routes
 from proreus.serving.validation import as_block, as_mask, as_masks
 
 DOOR = "rest"
@@ -82,7 +82,7 @@ _CHANGES = Bulk("changes", msgspec.json.Decoder(list[Change]), MOST_PODS)
 class RestApi:
     """The handlers, over one application."""
 
-    def __init__(self, application: Application, body_bytes: int) -> None:
+    def __init__(self, application: ServiceParts, body_bytes: int) -> None:
         """body_bytes: the largest body, for the description of the interface."""
         warm_up()
         self._application, self.service = application, application.service
@@ -103,7 +103,7 @@ class RestApi:
         batch = Route(
             self.predict_batch,
             "Decide on many states at once, by one version.",
-            Answer(
+            ResponseSpec(
                 "The decisions, in the form of the request; with bytes the version is in the header "
                 "x-model-version.",
                 {
@@ -141,9 +141,11 @@ class RestApi:
         metrics = Route(
             self.metrics,
             "What was counted and measured.",
-            Answer("Prometheus' text format.", {"text/plain": {"type": "string"}}),
+            ResponseSpec("Prometheus' text format.", {"text/plain": {"type": "string"}}),
         )
-        describe = Route(self.describe, "This document.", Answer("OpenAPI 3.1.", {JSON: {"type": "object"}}))
+        describe = Route(
+            self.describe, "This document.", ResponseSpec("OpenAPI 3.1.", {JSON: {"type": "object"}})
+        )
         models = Route(
             self.models, "All versions of the model.", _answer("Oldest first.", ModelsAnswer), blocking=True
         )
@@ -187,7 +189,7 @@ class RestApi:
             "/v1/models/{version}/promote": {"POST": promote},
         }
 
-    def predict(self, request: Request) -> Reply:
+    def predict(self, request: Request) -> HandlerReply:
         """One state."""
         asked = decode(_predict, request.body)
         mask = None if asked.mask is None else as_mask(asked.mask, self.service.options.dimensions)
@@ -199,9 +201,9 @@ class RestApi:
             request.seconds_left,
             request.client,
         )
-        return Reply(ENCODER.encode(self.service.predict(question, DOOR)))
+        return HandlerReply(ENCODER.encode(self.service.predict(question, DOOR)))
 
-    def predict_batch(self, request: Request) -> Reply:
+    def predict_batch(self, request: Request) -> HandlerReply:
         """Many states, as JSON or as a block of doubles."""
         if request.media_type == BYTES:
             return self._predict_bytes(request)
@@ -209,17 +211,17 @@ class RestApi:
         dimensions = self.service.options.dimensions
         states = as_block(asked.states, dimensions)
         masks = as_masks(asked.masks, len(states), dimensions)
-        decided = self.service.predict_batch(Batch(states, masks, asked.deterministic), DOOR)
-        return Reply(ENCODER.encode(batch_answer(decided)))
+        decided = self.service.predict_batch(StateBatch(states, masks, asked.deterministic), DOOR)
+        return HandlerReply(ENCODER.encode(batch_answer(decided)))
 
-    def _predict_bytes(self, request: Request) -> Reply:
+    def _predict_bytes(self, request: Request) -> HandlerReply:
         """A block of little-endian doubles, [B, state_dim]; answered with records of action and log_prob."""
         width = self.service.options.dimensions.state
         states, rest = divmod(len(request.body), 8 * width)
         if rest or not states:
             raise invalid("body", f"has {len(request.body)} bytes, which is not a multiple of {8 * width}")
         block = np.frombuffer(request.body, dtype="<f8").reshape(states, width).astype(np.float64)
-        decided = self.service.predict_batch(Batch(block), DOOR)
+        decided = self.service.predict_batch(StateBatch(block), DOOR)
         answer = np.empty(states, dtype=DECIDED_RECORD)
         answer["action"], answer["log_prob"] = decided.actions, decided.log_probs
         headers = (
@@ -227,59 +229,59 @@ class RestApi:
             (b"x-model-version", str(decided.version).encode()),
             (b"x-decided-by", decided.decided_by.encode()),
         )
-        return Reply(answer.tobytes(), headers=headers)
+        return HandlerReply(answer.tobytes(), headers=headers)
 
-    def update(self, request: Request) -> Reply:
+    def update(self, request: Request) -> HandlerReply:
         """Experience; answered when it is on the disk."""
-        return Reply(
+        return HandlerReply(
             ENCODER.encode(
                 self._application.feedback.take(decode(_update, request.body, *_UPDATE_BULKS), request.client)
             )
         )
 
-    def decide(self, request: Request) -> Reply:
+    def decide(self, request: Request) -> HandlerReply:
         """A pod and a cluster in named fields."""
         asked = decode(_decide, request.body, _NODES, _CHANGES)
         decided = self._application.named.decide(asked, request_digest(request.body), request.seconds_left)
-        return Reply(ENCODER.encode(decided))
+        return HandlerReply(ENCODER.encode(decided))
 
-    def models(self, request: Request) -> Reply:
+    def models(self, request: Request) -> HandlerReply:
         """All versions."""
         del request
-        return Reply(ENCODER.encode(self._application.versions.all()))
+        return HandlerReply(ENCODER.encode(self._application.versions.all()))
 
-    def model(self, request: Request) -> Reply:
+    def model(self, request: Request) -> HandlerReply:
         """One version."""
-        return Reply(ENCODER.encode(self._application.versions.one(_version(request.part))))
+        return HandlerReply(ENCODER.encode(self._application.versions.one(_version(request.part))))
 
-    def promote(self, request: Request) -> Reply:
+    def promote(self, request: Request) -> HandlerReply:
         """Make a version live."""
-        return Reply(ENCODER.encode(self._application.versions.promote(_version(request.part))))
+        return HandlerReply(ENCODER.encode(self._application.versions.promote(_version(request.part))))
 
-    def rollback(self, request: Request) -> Reply:
+    def rollback(self, request: Request) -> HandlerReply:
         """Make the version before live again."""
         del request
-        return Reply(ENCODER.encode(self._application.versions.rollback()))
+        return HandlerReply(ENCODER.encode(self._application.versions.rollback()))
 
-    def describe(self, request: Request) -> Reply:
+    def describe(self, request: Request) -> HandlerReply:
         """The description of this interface."""
         del request
-        return Reply(self._described)
+        return HandlerReply(self._described)
 
-    def health(self, request: Request) -> Reply:
+    def health(self, request: Request) -> HandlerReply:
         """That the service answers."""
         del request
-        return Reply(ENCODER.encode(self._application.health()))
+        return HandlerReply(ENCODER.encode(self._application.health()))
 
-    def metrics(self, request: Request) -> Reply:
+    def metrics(self, request: Request) -> HandlerReply:
         """What was counted, for Prometheus."""
         del request
         headers = ((b"content-type", CONTENT_TYPE_LATEST.encode()),)
-        return Reply(self.service.measurements.exposition(), headers=headers)
+        return HandlerReply(self.service.measurements.exposition(), headers=headers)
 
 
-def _answer(says: str, kind: type[Any]) -> Answer:
-    return Answer(says, {JSON: kind})
+def _answer(says: str, kind: type[Any]) -> ResponseSpec:
+    return ResponseSpec(says, {JSON: kind})
 
 
 def _bytes(says: str) -> dict[str, Any]:

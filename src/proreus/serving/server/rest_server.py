@@ -19,7 +19,7 @@ from proreus.serving.server.http import HttpApp
 _STARTUP_SECONDS = 30.0
 
 
-class RestDoor:
+class RestServer:
     """An HTTP server over one application."""
 
     def __init__(self, app: HttpApp) -> None:

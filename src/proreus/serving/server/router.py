@@ -28,7 +28,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class HandlerReply:
     """What a handler gives."""
 
     body: bytes
@@ -46,7 +46,7 @@ Schema = type[Any] | dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Answer:
+class ResponseSpec:
     """What a route answers with when it refuses nothing."""
 
     says: str
@@ -58,9 +58,9 @@ class Answer:
 class Route:
     """One method of one path: who answers it, and all that its description says (see `openapi`)."""
 
-    handle: Callable[[Request], Reply]
+    handle: Callable[[Request], HandlerReply]
     summary: str
-    answer: Answer
+    answer: ResponseSpec
     takes: Mapping[str, Schema] = field(default_factory=dict)
     """The body, by media type; none: a body is not read."""
     own_refusals: tuple[Refusal, ...] = ()

@@ -166,7 +166,7 @@ class Demand:
 
 
 @dataclass(frozen=True)
-class Terms:
+class FunctionsTerms:
     """What holds for every run: the nodes, patience, and how a run is judged."""
 
     nodes: tuple[NodeKind, ...] = CLUSTER
@@ -214,14 +214,14 @@ class Terms:
 
 
 @dataclass(frozen=True)
-class Place:
+class StartInstance:
     """A new instance of the function at hand starts on that node."""
 
     node: int
 
 
 @dataclass(frozen=True)
-class Wait:
+class WaitForInstance:
     """The request waits for an instance that is there, or for room."""
 
 
@@ -232,7 +232,7 @@ class Keep:
     seconds: float
 
 
-Decision: TypeAlias = Place | Wait | Keep
+Decision: TypeAlias = StartInstance | WaitForInstance | Keep
 
 
 def nodes_in_words(kinds: Sequence[NodeKind]) -> str:

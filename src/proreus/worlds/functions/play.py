@@ -9,20 +9,20 @@ from proreus.contract.play import RATE, AnyPolicy, for_two_runs, recorded, walk,
 from proreus.contract.world import Hear, Played
 from proreus.kernels.jit import compiled
 from proreus.policies.protocol import remark_of
-from proreus.worlds.functions.policies.columns import Rule
-from proreus.worlds.functions.policies.policy import RulePolicy
+from proreus.worlds.functions.policies.columns import FunctionsRule
+from proreus.worlds.functions.policies.policy import FunctionsRulePolicy
 from proreus.worlds.functions.policies.rules import choose
-from proreus.worlds.functions.scenarios import FunctionsScenario, Load
+from proreus.worlds.functions.scenarios import FunctionsLoad, FunctionsScenario
 from proreus.worlds.functions.simulation.kernel import keep_for, put
 from proreus.worlds.functions.simulation.run import FunctionsRun
-from proreus.worlds.functions.state.columns import KIND, OVER, Runs, Work
+from proreus.worlds.functions.state.columns import KIND, OVER, FunctionsWork, Runs
 
 ALL = 2**62
 
 
 def play(
     scenario: FunctionsScenario,
-    work: Load,
+    work: FunctionsLoad,
     policy: AnyPolicy,
     seed: int,
     *,
@@ -30,8 +30,8 @@ def play(
     picture: bool = False,
 ) -> Played:
     """A run, as `contract.world.Play` says."""
-    simulation, (first, again) = scenario.start(work, seed), for_two_runs(policy, seed, RulePolicy)
-    if isinstance(first, RulePolicy):
+    simulation, (first, again) = scenario.start(work, seed), for_two_runs(policy, seed, FunctionsRulePolicy)
+    if isinstance(first, FunctionsRulePolicy):
         rule = first.rule_for(work.work.price.size)
         run_rule(work.work, simulation.runs, 0, rule, 0)  # loads the machine code before the clock runs
         began = time.perf_counter()
@@ -49,14 +49,14 @@ def play(
 
 def _advance(run: FunctionsRun, policy: AnyPolicy) -> Callable[[int], object] | None:
     """Decisions of a rule inside the kernel; None for a policy that must be asked."""
-    if not isinstance(policy, RulePolicy):
+    if not isinstance(policy, FunctionsRulePolicy):
         return None
     rule = policy.rule_for(run.work.price.size)
     return lambda most: run_rule(run.work, run.runs, 0, rule, most)
 
 
 @compiled
-def run_rule(work: Work, runs: Runs, lane: int, rule: Rule, most: int) -> int:
+def run_rule(work: FunctionsWork, runs: Runs, lane: int, rule: FunctionsRule, most: int) -> int:
     """Up to `most` decisions of a rule; how many were made."""
     for decided in range(most):
         if runs.tally[lane, KIND] == OVER:

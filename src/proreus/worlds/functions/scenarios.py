@@ -20,10 +20,10 @@ from proreus.data.catalogue import data_dir, files_of
 from proreus.model.errors import InputError, UsageError, unknown_name
 from proreus.worlds.functions.datasets.catalogue import DATASETS
 from proreus.worlds.functions.datasets.generator import draw_demand
-from proreus.worlds.functions.datasets.readers import Recording, read_recording
-from proreus.worlds.functions.model import Demand, NodeKind, Terms, nodes_in_words
+from proreus.worlds.functions.datasets.readers import RequestRecording, read_recording
+from proreus.worlds.functions.model import Demand, FunctionsTerms, NodeKind, nodes_in_words
 from proreus.worlds.functions.simulation.run import FunctionsRun
-from proreus.worlds.functions.state.columns import Work
+from proreus.worlds.functions.state.columns import FunctionsWork
 from proreus.worlds.functions.state.compile import compile_demands
 
 _NAME = r"(?:(?P<dataset>[\w-]+)/)?(?P<scenario>[\w-]+)(?:@(?P<seconds>\d+))?"
@@ -38,11 +38,11 @@ _LEAST_WINDOWS = 5
 
 
 @dataclass(frozen=True, eq=False)
-class Load:
+class FunctionsLoad:
     """The work of one seed."""
 
     demand: Demand
-    work: Work
+    work: FunctionsWork
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class FunctionsScenario:
     """Requests and what serves them; small, and loaded where it is needed."""
 
     name: str
-    terms: Terms = field(default_factory=Terms)
+    terms: FunctionsTerms = field(default_factory=FunctionsTerms)
     load_share: float = 0.25
     """The share of all nodes' CPU that requests use, where they are generated."""
     seconds: float = 600.0
@@ -84,10 +84,10 @@ class FunctionsScenario:
         )
         return Headings(("objective",), telling, remarks)
 
-    def load(self, seed: int) -> Load:
+    def load(self, seed: int) -> FunctionsLoad:
         """The requests of that seed."""
         demand = self.demand(seed)
-        return Load(demand, compile_demands([demand], self.terms))
+        return FunctionsLoad(demand, compile_demands([demand], self.terms))
 
     def demand(self, seed: int) -> Demand:
         """The requests of that seed, before they are columns."""
@@ -96,7 +96,7 @@ class FunctionsScenario:
             return draw_demand(draw, self.functions, self.seconds, self.load_share, self.terms)
         return self._window(_recording(self.files), draw)
 
-    def _window(self, recording: Recording, draw: np.random.Generator) -> Demand:
+    def _window(self, recording: RequestRecording, draw: np.random.Generator) -> Demand:
         """Some of the part's time in which anything was recorded."""
         low, high = (share * recording.length for share in _BOUNDS[self.part])
         length = min(self.seconds, high - low)
@@ -108,7 +108,7 @@ class FunctionsScenario:
                 continue
         raise UsageError(f"{self.name}: nothing was recorded in the part {self.part!r}")
 
-    def start(self, work: Load, seed: int) -> FunctionsRun:
+    def start(self, work: FunctionsLoad, seed: int) -> FunctionsRun:
         """A run over the requests."""
         return FunctionsRun(work.demand, work.work)
 
@@ -157,7 +157,7 @@ def check_parts(scenario: FunctionsScenario) -> None:
 
 
 @lru_cache(maxsize=8)
-def _recording(path: Path) -> Recording:
+def _recording(path: Path) -> RequestRecording:
     return read_recording(path)
 
 
@@ -195,6 +195,6 @@ def scenario_from_json(entry: Mapping[str, Any], data: Path | None = None) -> Fu
         if "/" in name and data is not None:
             files = parse_scenario(name.partition(":")[0], data_dir(data)).files
         kept = {key: entry[key] for key in ("load_share", "seconds", "functions", "part")}
-        return FunctionsScenario(name, Terms(**terms), files=files, **kept)
+        return FunctionsScenario(name, FunctionsTerms(**terms), files=files, **kept)
     except (KeyError, TypeError, AttributeError, UsageError) as error:
         raise ValueError(f"not a scenario: {error}") from error

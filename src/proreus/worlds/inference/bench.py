@@ -17,7 +17,7 @@ from proreus.worlds.inference.model.hardware import gpu
 from proreus.worlds.inference.model.llm import language_model
 from proreus.worlds.inference.model.requests import RequestTrace
 from proreus.worlds.inference.model.timings import Table
-from proreus.worlds.inference.simulation.cluster import Cluster
+from proreus.worlds.inference.simulation.cluster import InferenceCluster
 
 SPLITWISE_SIM = 160.0
 """Requests a second of CPU time at 70 requests/s on 25 + 15 instances, measured for splitwise-sim."""
@@ -106,8 +106,8 @@ def _memory_and_seconds(seconds: float) -> tuple[float, float]:
     return float(most), spent
 
 
-def _cluster(setting: _Setting, trace: RequestTrace | Iterator[RequestTrace]) -> Cluster:
+def _cluster(setting: _Setting, trace: RequestTrace | Iterator[RequestTrace]) -> InferenceCluster:
     kind = InstanceKind("h100", language_model(setting.model), gpu("h100-80gb"), "table")
     groups = (Group("h100", "prompt", setting.prompts), Group("h100", "token", setting.tokens))
     table = _H100._replace(token_time=_H100.token_time * setting.slower)
-    return Cluster(ClusterSpec((kind,), groups, "mixed_pool"), trace, {"table": table})
+    return InferenceCluster(ClusterSpec((kind,), groups, "mixed_pool"), trace, {"table": table})

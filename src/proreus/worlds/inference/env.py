@@ -24,7 +24,7 @@ from proreus.contract.scenario import PARTS, Part
 from proreus.kernels.arrays import Bool
 from proreus.model.errors import UsageError, unknown_name
 from proreus.worlds.inference.encoding.pools import MOST, SIZES, encode
-from proreus.worlds.inference.model.decision import NOTHING, Steps
+from proreus.worlds.inference.model.decision import NOTHING, ScaleSteps
 from proreus.worlds.inference.model.objectives import Objectives
 from proreus.worlds.inference.scenarios import InferenceScenario, parse
 from proreus.worlds.inference.simulation.world import InferenceRun
@@ -97,7 +97,7 @@ class InferenceEnv(WorldEnv):
         short = replace(self.scenario, source="generated", load_=replace(found.load_, rate=1.0, seconds=30.0))
         seen = short.start(short.load(0), 0).next_decision()
         assert seen is not None
-        self.steps: Steps = seen.steps
+        self.steps: ScaleSteps = seen.steps
         self._shapes = {"pools": (len(seen.pools), SIZES[0]), "context": (SIZES[1],)}
         self.action_space = spaces.Discrete(len(self.steps))
         self.observation_space = spaces.Dict(

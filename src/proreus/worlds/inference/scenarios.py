@@ -16,7 +16,7 @@ from proreus.worlds.inference.datasets.catalogue import DATASETS
 from proreus.worlds.inference.datasets.cluster_file import ClusterEntry
 from proreus.worlds.inference.datasets.generator import Lengths, Load, generate
 from proreus.worlds.inference.datasets.recorded import Playback, play_back, recorded
-from proreus.worlds.inference.datasets.sessions import Sessions, generate_sessions
+from proreus.worlds.inference.datasets.sessions import Conversations, generate_sessions
 from proreus.worlds.inference.datasets.timings import timings_of
 from proreus.worlds.inference.model.cluster import PAGE_TOKENS
 from proreus.worlds.inference.model.objectives import Objectives
@@ -24,7 +24,7 @@ from proreus.worlds.inference.model.prefixes import own_blocks
 from proreus.worlds.inference.model.requests import RequestTrace
 from proreus.worlds.inference.model.service import BATCH, INTERACTIVE, ServiceClass
 from proreus.worlds.inference.model.start_up import Limits, StartUp, starting_within
-from proreus.worlds.inference.simulation.machines import Further, Machines, machines_of
+from proreus.worlds.inference.simulation.machines import Further, InitialInstances, machines_of
 from proreus.worlds.inference.simulation.options import ControlOptions
 from proreus.worlds.inference.simulation.world import InferenceRun
 
@@ -38,7 +38,7 @@ class InferenceScenario:
 
     name: str
     load_: Load = field(default_factory=Load)
-    machines: Machines = field(default_factory=Machines)
+    machines: InitialInstances = field(default_factory=InitialInstances)
     control: ControlOptions = field(default_factory=ControlOptions)
     source: Source = "generated"
     place: Path | None = None
@@ -48,7 +48,7 @@ class InferenceScenario:
     """The published table of times, where machines are timed by it."""
     playback: Playback | None = None
     """How a file of one's own is played; None: by parts, at the rate of the load, as datasets are."""
-    sessions: Sessions | None = None
+    sessions: Conversations | None = None
     """What generated requests have in common; None: they are strangers to each other."""
 
     world: ClassVar[str] = "inference"
@@ -170,15 +170,15 @@ PRESETS: dict[str, InferenceScenario] = {
         InferenceScenario(
             "colocated",
             Load(rate=40.0, seconds=1_200.0, daily=0.6, unrest=0.2, day_seconds=1_200.0, urgent=0.7),
-            Machines(scheduler="jsq", mixed=4),
+            InitialInstances(scheduler="jsq", mixed=4),
             ControlOptions(start=_DELAYED, limits=_LIMITS),
         ),
         InferenceScenario(
             "conversations",
             Load(rate=8.0, seconds=1_200.0, daily=0.5, unrest=0.2, day_seconds=1_200.0),
-            Machines(scheduler="cache_aware", mixed=6, prefix_cache=True),
+            InitialInstances(scheduler="cache_aware", mixed=6, prefix_cache=True),
             ControlOptions(start=_DELAYED, limits=_LIMITS),
-            sessions=Sessions(),
+            sessions=Conversations(),
         ),
         InferenceScenario(
             "spot",
@@ -188,13 +188,15 @@ PRESETS: dict[str, InferenceScenario] = {
         InferenceScenario(
             "hetero",
             Load(rate=20.0, seconds=1_200.0, daily=0.6, unrest=0.2, day_seconds=1_200.0, urgent=0.8),
-            Machines(prompt=2, token=0, further=(Further("llama3-70b", "a100-80gb", 4, token=2),)),
+            InitialInstances(prompt=2, token=0, further=(Further("llama3-70b", "a100-80gb", 4, token=2),)),
             ControlOptions(start=_DELAYED, limits=_LIMITS, classes=_WEIGHED),
         ),
         InferenceScenario(
             "two-models",
             Load(rate=20.0, seconds=1_200.0, daily=0.6, unrest=0.2, day_seconds=1_200.0),
-            Machines(prompt=2, token=2, further=(Further("llama3-8b", "a100-80gb", 1, 1, 1, share=2.0),)),
+            InitialInstances(
+                prompt=2, token=2, further=(Further("llama3-8b", "a100-80gb", 1, 1, 1, share=2.0),)
+            ),
             ControlOptions(start=_DELAYED, limits=_LIMITS),
         ),
         InferenceScenario(
@@ -239,12 +241,12 @@ def from_json(entry: Mapping[str, Any], data: Path | None) -> InferenceScenario:
             **{
                 **entry,
                 "load_": Load(**{**load, "lengths": Lengths(**load["lengths"])}),
-                "machines": Machines(
+                "machines": InitialInstances(
                     **{**machines, "further": tuple(Further(**one) for one in machines["further"])}
                 ),
                 "control": ControlOptions(**{**control, **made}),
                 "playback": None if entry.get("playback") is None else Playback(**entry["playback"]),
-                "sessions": None if entry.get("sessions") is None else Sessions(**entry["sessions"]),
+                "sessions": None if entry.get("sessions") is None else Conversations(**entry["sessions"]),
                 **{name: None if entry[name] is None else Path(entry[name]) for name in ("place", "table")},
             }
         )

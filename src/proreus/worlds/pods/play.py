@@ -24,7 +24,7 @@ from proreus.policies.protocol import remark_of
 from proreus.worlds.pods.policies.catalogue import make_policy
 from proreus.worlds.pods.policies.explanation import PodPolicy
 from proreus.worlds.pods.policies.rules.choose import choose
-from proreus.worlds.pods.policies.rules.columns import Rule
+from proreus.worlds.pods.policies.rules.columns import PodRule
 from proreus.worlds.pods.policies.rules.policy import RulePolicy
 from proreus.worlds.pods.scenarios import PodScenario
 from proreus.worlds.pods.simulation.columns import DECISIONS, Run
@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 
 @compiled
-def run_rule(cluster: Cluster, state: State, run: Run, scratch: Scratch, rule: Rule, most: int) -> bool:
+def run_rule(cluster: Cluster, state: State, run: Run, scratch: Scratch, rule: PodRule, most: int) -> bool:
     """Run up to `most` decisions of a rule; true when the run is over."""
     for _ in range(most):
         pod = advance(cluster, state, run)
@@ -87,7 +87,7 @@ def simulate(
     return replace(outcome, measures={**outcome.measures, RATE: rate})
 
 
-def _run_fused(world: PodsWorld, rule: Rule, watch: Callable[[int], None] | None) -> None:
+def _run_fused(world: PodsWorld, rule: PodRule, watch: Callable[[int], None] | None) -> None:
     over = False
     while not over:
         try:

@@ -22,7 +22,7 @@ from proreus.model.errors import InputError, UsageError, needs_extra, unknown_na
 from proreus.model.workload import Workload
 from proreus.worlds.pods.datasets import alibaba2025, gavel, k8ssim, openb
 from proreus.worlds.pods.datasets.catalogue import DATASETS, load
-from proreus.worlds.pods.datasets.engine_trace import Replay, drawn_anew, replayed
+from proreus.worlds.pods.datasets.engine_trace import TraceReplay, drawn_anew, replayed
 from proreus.worlds.pods.datasets.generator import PRESETS, generate
 from proreus.worlds.pods.datasets.resample import filling, part_of
 from proreus.worlds.pods.simulation.world import PodsOptions, PodsWorld
@@ -71,7 +71,7 @@ _WITH_QUEUE = Headings(
 )
 
 
-class Source(Protocol):
+class WorkloadSource(Protocol):
     """Where a workload comes from."""
 
     @property
@@ -215,13 +215,13 @@ class FromEngine:
         found = self.replay()
         return found.workload if seed == 0 else drawn_anew(found, seed)
 
-    def replay(self) -> Replay:
+    def replay(self) -> TraceReplay:
         """The recorded stretch."""
         return _replay(self)
 
 
 @lru_cache(maxsize=8)
-def _replay(source: FromEngine) -> Replay:
+def _replay(source: FromEngine) -> TraceReplay:
     module, _, name = source.reader.partition(":")
     try:
         read: Callable[[str], ClusterTrace] = getattr(import_module(module), name)
@@ -260,7 +260,7 @@ class Resampled:
 class PodScenario:
     """A source of workloads and the rules they run under."""
 
-    source: Source
+    source: WorkloadSource
     options: PodsOptions = field(default_factory=PodsOptions)
     part: Part = "test"
     """Which seeds workloads are drawn with: those of train, valid and test are a thousand apart."""

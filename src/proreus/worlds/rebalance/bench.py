@@ -13,7 +13,7 @@ from types import MappingProxyType
 from proreus.contract.benchmark import BenchRow, claim
 from proreus.worlds.rebalance.snapshots.model import Snapshot
 from proreus.worlds.rebalance.snapshots.play import warm_up_policy
-from proreus.worlds.rebalance.snapshots.policies.anytime import Found, SnapshotTuning, find_plan
+from proreus.worlds.rebalance.snapshots.policies.anytime import ProvenPlan, SnapshotTuning, find_plan
 from proreus.worlds.rebalance.snapshots.policies.catalogue import make_snapshot_policy
 from proreus.worlds.rebalance.snapshots.policies.search_state import whole_pieces
 from proreus.worlds.rebalance.snapshots.scenarios import BYTEDANCE, parse_snapshot_scenario
@@ -73,7 +73,7 @@ def _rows(what: str, snapshot: Snapshot, budget: int, known: int) -> Iterator[Be
         yield claim(f"{what}: share that is proven", "%", _proven(machines, found))
 
 
-def _proven(machines: Machines, found: Found) -> float:
+def _proven(machines: Machines, found: ProvenPlan) -> float:
     """What the plan gains, in percent of what no plan exceeds."""
     before = whole_pieces(machines)
     return 100 * (found.pieces - before) / max((found.bound or 0) - before, 1)

@@ -20,7 +20,7 @@ from proreus.worlds.vms.policies.columns import VmRule
 from proreus.worlds.vms.policies.policy import VmPolicy, VmRulePolicy
 from proreus.worlds.vms.policies.rules import choose_place
 from proreus.worlds.vms.scenarios import VmScenario
-from proreus.worlds.vms.simulation.columns import DECIDING, PLACED, REJECTED, STATUS, WAIT, VmLanes, Work
+from proreus.worlds.vms.simulation.columns import DECIDING, PLACED, REJECTED, STATUS, WAIT, VmLanes, VmWork
 from proreus.worlds.vms.simulation.kernel import at_hand, begin, put
 from proreus.worlds.vms.simulation.outcome import RunFigures
 from proreus.worlds.vms.simulation.runs import VmRuns, VmSimulation
@@ -93,7 +93,7 @@ def play_runs(
 
 
 @compiled
-def run_rule(work: Work, lanes: VmLanes, rule: VmRule, most: int) -> bool:
+def run_rule(work: VmWork, lanes: VmLanes, rule: VmRule, most: int) -> bool:
     """Up to `most` decisions of a rule in the first lane; whether the run is over."""
     for _ in range(most):
         if lanes.tally[0, STATUS] != DECIDING:
@@ -104,7 +104,7 @@ def run_rule(work: Work, lanes: VmLanes, rule: VmRule, most: int) -> bool:
 
 
 @compiled
-def brief_runs(work: Work, lanes: VmLanes, rule: VmRule, plan: tuple[I64, I64], found: F64) -> int:
+def brief_runs(work: VmWork, lanes: VmLanes, rule: VmRule, plan: tuple[I64, I64], found: F64) -> int:
     """Fill `found` [S, 3] with what each run came to; plan = (starts, limits). How many were placed."""
     starts, limits = plan
     decided = 0

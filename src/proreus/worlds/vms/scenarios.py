@@ -24,7 +24,7 @@ from proreus.worlds.vms.datasets.catalogue import DATASETS
 from proreus.worlds.vms.datasets.generator import generate_vms
 from proreus.worlds.vms.datasets.huawei import Split, fifths, read_starts, read_trace, run_end, split_range
 from proreus.worlds.vms.model import DoubleRule, ServerShape, VmTrace, part_of, superposed
-from proreus.worlds.vms.simulation.columns import Work
+from proreus.worlds.vms.simulation.columns import VmWork
 from proreus.worlds.vms.simulation.runs import VmRuns, VmSimulation, planned_runs
 from proreus.worlds.vms.simulation.world import SCENARIOS, VmsOptions, compile_trace, with_servers
 
@@ -147,7 +147,7 @@ class VmScenario:
                 entry[name] = getattr(self, name)
         return entry
 
-    def _work(self, seed: int) -> tuple[Work, I64]:
+    def _work(self, seed: int) -> tuple[VmWork, I64]:
         if self.file is None:
             drawn = seed_of(self.part, seed, _SEEDS_APART)
             trace = generate_vms(_GENERATED_MACHINES, drawn, density=float(self.load_factor))
@@ -191,7 +191,7 @@ class VmScenario:
     def _drawn(self, seed: int, first: int, last: int) -> I64:
         return np.random.default_rng(seed).integers(first, last, self.starts)
 
-    def _dense(self, seed: int) -> tuple[Work, I64]:
+    def _dense(self, seed: int) -> tuple[VmWork, I64]:
         """Pieces of the part, each half as long and from a random place on, laid over each other."""
         assert self.file is not None, "checked by the caller"
         whole = trace_of(self.file)
@@ -210,7 +210,7 @@ def trace_of(file: Path) -> VmTrace:
 
 
 @lru_cache(maxsize=4)
-def compiled_file(file: Path, double: DoubleRule) -> Work:
+def compiled_file(file: Path, double: DoubleRule) -> VmWork:
     """The trace in a file as columns, made once."""
     return compile_trace(trace_of(file), double)
 
@@ -229,7 +229,7 @@ def trace_of_part(file: Path, part: Split) -> VmTrace:
 
 
 @lru_cache(maxsize=8)
-def compiled_part(file: Path, part: Split, double: DoubleRule) -> Work:
+def compiled_part(file: Path, part: Split, double: DoubleRule) -> VmWork:
     """The same as columns, made once."""
     return compile_trace(trace_of_part(file, part), double)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from proreus.contract.benchmark import BenchRow, claim
 from proreus.worlds.workflows.play import ALL, run_rule
 from proreus.worlds.workflows.policies.catalogue import POLICIES, rule_policy
-from proreus.worlds.workflows.policies.policy import RulePolicy
-from proreus.worlds.workflows.scenarios import SCENARIOS, Load, parse_scenario
+from proreus.worlds.workflows.policies.policy import WorkflowsRulePolicy
+from proreus.worlds.workflows.scenarios import SCENARIOS, WorkflowsLoad, parse_scenario
 from proreus.worlds.workflows.simulation.kernel import begin
 from proreus.worlds.workflows.state.compile import new_state
 
@@ -36,11 +36,11 @@ def bench_workflows(data: Path | None, say: Callable[[str], None]) -> Iterator[B
     yield claim("deadline, arrivals", "decisions/s", _rate(online, rule_policy("deadline")))
     say("the network on arrivals")
     learned = POLICIES.make("learned")
-    assert isinstance(learned, RulePolicy), "a checkpoint is played in kernels"
+    assert isinstance(learned, WorkflowsRulePolicy), "a checkpoint is played in kernels"
     yield claim("learned, arrivals", "decisions/s", _rate(online, learned))
 
 
-def _rate(loads: list[Load], policy: RulePolicy) -> float:
+def _rate(loads: list[WorkflowsLoad], policy: WorkflowsRulePolicy) -> float:
     """Decisions a second over whole runs, their beginnings included; the best of many short passes.
 
     Short, so that some of them are not interrupted by other work on the machine.

@@ -153,7 +153,7 @@ CLUSTER = (MachineKind(4, 1.0, 0.1), MachineKind(4, 2.0, 0.2), MachineKind(2, 4.
 
 
 @dataclass(frozen=True)
-class Terms:
+class WorkflowsTerms:
     """Of the machines and of the contract with those who send workflows."""
 
     machines: tuple[MachineKind, ...] = CLOUD
@@ -206,6 +206,6 @@ class Arrivals:
     """[W] seconds, never falling."""
     deadline: F64
     """[W] seconds; infinite where there is none."""
-    terms: Terms
+    terms: WorkflowsTerms
     ahead: bool
     """Whether a task may be placed as soon as its parents are (a plan), or only once they have ended."""

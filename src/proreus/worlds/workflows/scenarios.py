@@ -21,9 +21,9 @@ from proreus.model.errors import InputError, UsageError, unknown_name
 from proreus.worlds.workflows.datasets.catalogue import DATASETS
 from proreus.worlds.workflows.datasets.files import LEAST_FOR_PARTS, files_in, of_part, read_workflow
 from proreus.worlds.workflows.datasets.generator import draw_workflow
-from proreus.worlds.workflows.model import CLUSTER, Arrivals, MachineKind, Terms, Workflow
+from proreus.worlds.workflows.model import CLUSTER, Arrivals, MachineKind, Workflow, WorkflowsTerms
 from proreus.worlds.workflows.simulation.run import WorkflowsRun
-from proreus.worlds.workflows.state.columns import Work
+from proreus.worlds.workflows.state.columns import WorkflowsWork
 from proreus.worlds.workflows.state.compile import compile_arrivals, critical_path
 
 _NAME = r"(?:(?P<dataset>[\w-]+)/)?(?P<scenario>[\w-]+)(?:@(?P<count>\d+))?"
@@ -36,11 +36,11 @@ _WIDEST = 30
 
 
 @dataclass(frozen=True, eq=False)
-class Load:
+class WorkflowsLoad:
     """The work of one seed."""
 
     arrivals: Arrivals
-    work: Work
+    work: WorkflowsWork
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class WorkflowsScenario:
     """Workflows and what they run on; small, and loaded where it is needed."""
 
     name: str
-    terms: Terms = field(default_factory=Terms)
+    terms: WorkflowsTerms = field(default_factory=WorkflowsTerms)
     load_share: float = 0.0
     """The share of all machines' speed that the work which arrives would take; 0: one workflow a seed, to be
     planned at once."""
@@ -96,7 +96,7 @@ class WorkflowsScenario:
         )
         return Headings(("cost",), telling, remarks)
 
-    def load(self, seed: int) -> Load:
+    def load(self, seed: int) -> WorkflowsLoad:
         """The workflows of that seed."""
         drawn = seed_of(self.part, seed, _SEEDS_APART)
         draw = np.random.default_rng(drawn)
@@ -106,7 +106,7 @@ class WorkflowsScenario:
             )
         else:
             arrivals = self._many(draw)
-        return Load(arrivals, compile_arrivals(arrivals))
+        return WorkflowsLoad(arrivals, compile_arrivals(arrivals))
 
     def _one(self, seed: int, draw: np.random.Generator) -> Workflow:
         if self.files is None:
@@ -142,7 +142,7 @@ class WorkflowsScenario:
             raise UsageError(f"{self.files}: no workflow of this part has at most {self.largest} tasks")
         return known
 
-    def start(self, work: Load, seed: int) -> WorkflowsRun:
+    def start(self, work: WorkflowsLoad, seed: int) -> WorkflowsRun:
         """A run over the workflows."""
         return WorkflowsRun(work.arrivals, work.work)
 
@@ -173,7 +173,7 @@ SCENARIOS: dict[str, WorkflowsScenario] = {
     "calm": WorkflowsScenario("calm", load_share=0.1),
     "busy": WorkflowsScenario("busy", load_share=0.25),
     "rush": WorkflowsScenario("rush", load_share=0.5),
-    "static": WorkflowsScenario("static", terms=Terms(machines=CLUSTER)),
+    "static": WorkflowsScenario("static", terms=WorkflowsTerms(machines=CLUSTER)),
 }
 
 
@@ -214,6 +214,6 @@ def scenario_from_json(entry: Mapping[str, Any], data: Path | None = None) -> Wo
         if "/" in name and data is not None:
             files = parse_scenario(name.partition(":")[0], data_dir(data)).files
         kept = {key: entry[key] for key in ("load_share", "count", "ahead", "largest", "part")}
-        return WorkflowsScenario(name, Terms(**terms), files=files, **kept)
+        return WorkflowsScenario(name, WorkflowsTerms(**terms), files=files, **kept)
     except (KeyError, TypeError, AttributeError, UsageError) as error:
         raise ValueError(f"not a scenario: {error}") from error

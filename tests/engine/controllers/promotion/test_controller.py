@@ -11,7 +11,7 @@ import pytest
 
 from proreus.engine.api.v1 import schedulers
 from proreus.engine.controllers.promotion.controller import Promoter, PromotionOptions
-from proreus.engine.controllers.promotion.core import Evidence, GateOptions, Live, begun
+from proreus.engine.controllers.promotion.core import Evidence, GateOptions, LiveEvidence, begun
 from proreus.engine.controllers.promotion.evaluation import Case, weigh, weighing_apart
 from proreus.engine.leader_election import Term
 from proreus.engine.objects.registry import Registry
@@ -30,9 +30,9 @@ from tests.engine.controllers.virtual_time import loop_now, play
 CHOSEN = Chosen("kube", candidate="best_fit")
 NO_EVICTIONS = ((0.0, 0.0),) * 3
 BETTER = Evidence(
-    Duel(500, ((10.0, 5.0), (12.0, 6.5), (8.0, 4.2)), NO_EVICTIONS), Live((1.0,) * 50, (1.0,) * 50)
+    Duel(500, ((10.0, 5.0), (12.0, 6.5), (8.0, 4.2)), NO_EVICTIONS), LiveEvidence((1.0,) * 50, (1.0,) * 50)
 )
-WORSE = Evidence(Duel(500, ((5.0, 10.0), (6.5, 12.0), (4.2, 8.0)), NO_EVICTIONS), Live())
+WORSE = Evidence(Duel(500, ((5.0, 10.0), (6.5, 12.0), (4.2, 8.0)), NO_EVICTIONS), LiveEvidence())
 
 
 class Bench:

@@ -8,7 +8,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from proreus.engine.controllers.promotion.core import Evidence, GateOptions, Live, begun, judged, lived
+from proreus.engine.controllers.promotion.core import (
+    Evidence,
+    GateOptions,
+    LiveEvidence,
+    begun,
+    judged,
+    lived,
+)
 from proreus.engine.objects.promotions import (
     Promotion,
     Stage,
@@ -23,7 +30,7 @@ from proreus.model.cluster_trace import PodTrace
 from proreus.model.duel import Duel
 from proreus.model.pod import PodSpec
 from proreus.model.resources import Resources
-from proreus.policies.promotion_rule import Difference, rule_on
+from proreus.policies.promotion_rule import CandidateGain, rule_on
 
 OPTIONS = GateOptions(least_pods=10, least_each=5)
 CHOSEN = Chosen("kube", shadow="best_fit", candidate="runs/x", share=0.25)
@@ -40,9 +47,9 @@ def at(stage: Stage) -> Promotion:
 
 
 def evidence(
-    waits: Any = BETTER, pods: int = 50, evictions: Any = NO_EVICTIONS, live: Live | None = None
+    waits: Any = BETTER, pods: int = 50, evictions: Any = NO_EVICTIONS, live: LiveEvidence | None = None
 ) -> Evidence:
-    return Evidence(Duel(pods, waits, evictions), live or Live())
+    return Evidence(Duel(pods, waits, evictions), live or LiveEvidence())
 
 
 def after(stage: Stage, found: Evidence) -> Promotion:
@@ -58,7 +65,7 @@ def test_a_better_one_goes_on_step_by_step() -> None:
     )
     waiting = after("share", evidence())
     assert waiting.stage == "share", "nobody of the share has been seen yet"
-    assert after("share", evidence(live=Live(FIVE_SHORT, FIVE_SHORT))).stage == "all"
+    assert after("share", evidence(live=LiveEvidence(FIVE_SHORT, FIVE_SHORT))).stage == "all"
     assert after("all", evidence()).stage == "all"
 
 
@@ -67,7 +74,7 @@ def test_a_worse_one_is_refused_wherever_it_stands(stage: Stage) -> None:
     assert after(stage, evidence(WORSE)).stage == "refused"
     more = ((0.1, 0.5), (0.1, 0.6), (0.2, 0.7))
     assert after(stage, evidence(evictions=more)).stage == "refused", "waits bought with evictions"
-    slow = Live(decided=10, fallbacks=5)
+    slow = LiveEvidence(decided=10, fallbacks=5)
     assert after(stage, evidence(live=slow)).told.startswith("too slow, unsure or wrong in 50%")
 
 
@@ -78,18 +85,20 @@ def test_who_was_refused_stays_refused() -> None:
 @pytest.mark.parametrize("waits", [UNSURE, SAME, ((math.nan, 1.0),) * 3])
 @pytest.mark.parametrize("stage", ["shadow", "share"])
 def test_who_cannot_be_told_apart_stays_where_it_is(stage: Stage, waits: Any) -> None:
-    live = Live(FIVE_SHORT, FIVE_SHORT)
+    live = LiveEvidence(FIVE_SHORT, FIVE_SHORT)
     assert after(stage, evidence(waits, live=live)).stage == stage
 
 
 def test_too_few_pods_say_nothing() -> None:
     assert after("shadow", evidence(WORSE, pods=9)).stage == "shadow"
-    assert after("shadow", Evidence(Duel(0), Live())).stage == "shadow"
+    assert after("shadow", Evidence(Duel(0), LiveEvidence())).stage == "shadow"
 
 
 def test_a_share_that_fares_worse_in_life_is_refused_whatever_the_replay_says() -> None:
-    assert after("share", evidence(live=Live(FIVE_LONG, FIVE_SHORT))).stage == "refused"
-    assert after("share", evidence(live=Live(FIVE_LONG[:4], FIVE_SHORT))).stage == "share", "too few of them"
+    assert after("share", evidence(live=LiveEvidence(FIVE_LONG, FIVE_SHORT))).stage == "refused"
+    assert after("share", evidence(live=LiveEvidence(FIVE_LONG[:4], FIVE_SHORT))).stage == "share", (
+        "too few of them"
+    )
 
 
 def pod(uid: str, created: float, bound: float | None, policy: str = "", fallback: str = "") -> PodTrace:
@@ -146,14 +155,14 @@ def test_the_state_comes_back_from_its_config_map() -> None:
 @pytest.mark.parametrize(
     ("found", "ruling"),
     [
-        (Difference(1.0, 0.5, 1.5), "not worse"),
-        (Difference(0.0, 0.0, 0.0), "not worse"),
-        (Difference(-0.1, -1.0, 0.9), "not told apart"),
-        (Difference(0.1, -1.0, 1.2), "too uncertain"),
-        (Difference(math.nan, 0.0, 1.0), "cannot be compared"),
-        (Difference(math.inf, 0.0, 1.0), "cannot be compared"),
+        (CandidateGain(1.0, 0.5, 1.5), "not worse"),
+        (CandidateGain(0.0, 0.0, 0.0), "not worse"),
+        (CandidateGain(-0.1, -1.0, 0.9), "not told apart"),
+        (CandidateGain(0.1, -1.0, 1.2), "too uncertain"),
+        (CandidateGain(math.nan, 0.0, 1.0), "cannot be compared"),
+        (CandidateGain(math.inf, 0.0, 1.0), "cannot be compared"),
     ],
 )
-def test_what_a_difference_means(found: Difference, ruling: str) -> None:
+def test_what_a_difference_means(found: CandidateGain, ruling: str) -> None:
     assert rule_on(found) == ruling
-    assert rule_on(Difference(0.1, -0.2, 0.4), worst=-0.25) == "not worse"
+    assert rule_on(CandidateGain(0.1, -0.2, 0.4), worst=-0.25) == "not worse"

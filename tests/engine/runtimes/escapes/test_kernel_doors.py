@@ -322,7 +322,7 @@ def test_the_generated_configuration_is_as_containerds(
     tmp_path: Path, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For machines with either version of cgroups, whichever this one has."""
-    from proreus.engine.runtimes.backend import Plan
+    from proreus.engine.runtimes.backend import ContainerPlan
     from proreus.engine.runtimes.images.store import ImageStore, Unpacked
     from proreus.engine.runtimes.options import MachineOptions
     from proreus.engine.runtimes.runc import backend as runc
@@ -341,7 +341,7 @@ def test_the_generated_configuration_is_as_containerds(
     folder = tmp_path / "pods" / "uid" / "containers" / "main" / "0"
     folder.mkdir(parents=True)
     main = container("true")
-    plan = Plan(pod_of(main), main, 0, ("true",), (), {}, ())
+    plan = ContainerPlan(pod_of(main), main, 0, ("true",), (), {}, ())
     backend.specification(plan, folder, Unpacked("sha256:0", (), tmp_path, 0, 0.0, {}))
     config: Mapping[str, Any] = json.loads((folder / "bundle" / "config.json").read_text())
     mounts = {mount["destination"]: mount for mount in config["mounts"]}

@@ -12,22 +12,22 @@ from proreus.engine.api.exec.port_forward import MOST_PORTS, ChannelForwarding, 
 from proreus.engine.api.exec.session import Activity, StreamsWanted, converse, keep_alive
 from proreus.engine.api.exec.spdy_command import SpdyCommand
 from proreus.engine.api.exec.websocket_channels import CommandChannels
-from proreus.engine.api.k8s.paths import Target
+from proreus.engine.api.k8s.paths import RequestTarget
 from proreus.engine.api.pod_lookup import container_of, node_of
 from proreus.engine.api.server.concurrency_limit import Seats
 from proreus.engine.api.server.node_proxy import NodeRelay
 from proreus.engine.api.server.options import ApiLimits
 from proreus.engine.api.server.reply import Answer, Header, Reply, Stream, Switch
-from proreus.engine.api.server.request import Asked
+from proreus.engine.api.server.request import ApiRequest
 from proreus.engine.objects.errors import BadRequest
 from proreus.engine.objects.kinds import POD
 from proreus.engine.objects.registry import Registry
 from proreus.engine.runtimes.protocol import (
     AttachWanted,
     CommandWanted,
+    ContainerSession,
     PodExec,
     RuntimeRefused,
-    Session,
 )
 from proreus.engine.wire.spdy import SpdySession
 from proreus.engine.wire.websocket import TunnelledBytes, WebSocket, handshake
@@ -40,7 +40,7 @@ _GOODBYE_SECONDS = 5.0
 """How long a client may take to hang up after the end was told: one that loses the connection earlier may
 lose the last of the output."""
 _WEBSOCKET_VERSION = "13"
-Handler = Callable[[Target, Asked], Awaitable[Answer]]
+Handler = Callable[[RequestTarget, ApiRequest], Awaitable[Answer]]
 
 
 class PodStreams:
@@ -65,7 +65,7 @@ class PodStreams:
         if relay is None:
             return answer
 
-        async def answered(target: Target, asked: Asked) -> Answer:
+        async def answered(target: RequestTarget, asked: ApiRequest) -> Answer:
             node = node_of(await self._registry.get(POD, target.namespace, target.name))
             if not relay.is_elsewhere(node):
                 return await answer(target, asked)
@@ -75,7 +75,7 @@ class PodStreams:
 
         return answered
 
-    async def _followed(self, relay: NodeRelay, node: str, asked: Asked) -> Answer:
+    async def _followed(self, relay: NodeRelay, node: str, asked: ApiRequest) -> Answer:
         self._followers.check(asked.client)
         answer = await relay.follow(node, asked)
         if not isinstance(answer, Stream):
@@ -89,14 +89,14 @@ class PodStreams:
 
         return Stream(seated(), answer.media_type, may_refuse=True)
 
-    async def _relayed(self, relay: NodeRelay, node: str, asked: Asked, upgrade: Upgrade) -> Answer:
+    async def _relayed(self, relay: NodeRelay, node: str, asked: ApiRequest, upgrade: Upgrade) -> Answer:
         self._seats.check(asked.client)
         relayed = await relay.open(node, asked)
         if not relayed.switched:
             return Reply(await relayed.body(), relayed.status, relayed.media_type)
         return self._switch(asked, upgrade, relayed.headers, relayed.converse, relayed.close)
 
-    async def exec(self, target: Target, asked: Asked) -> Answer:
+    async def exec(self, target: RequestTarget, asked: ApiRequest) -> Answer:
         """A command in a container."""
         wanted = _streams_of(asked)
         words = asked.repeated("command")
@@ -105,26 +105,26 @@ class PodStreams:
         pod, commands = await self._pod(target)
         container = container_of(pod, asked.query.get("container", ""))
 
-        async def begin() -> Session:
+        async def begin() -> ContainerSession:
             order = CommandWanted(container, tuple(words), wanted.stdin, wanted.tty)
             return await commands.begin(pod["metadata"]["uid"], order)
 
         return await self._talk(asked, wanted, begin)
 
-    async def attach(self, target: Target, asked: Asked) -> Answer:
+    async def attach(self, target: RequestTarget, asked: ApiRequest) -> Answer:
         """The first process of a container."""
         wanted = _streams_of(asked)
         pod, commands = await self._pod(target)
         container = container_of(pod, asked.query.get("container", ""))
 
-        async def begin() -> Session:
+        async def begin() -> ContainerSession:
             return await commands.attach(
                 pod["metadata"]["uid"], AttachWanted(container, wanted.stdin, wanted.tty)
             )
 
         return await self._talk(asked, wanted, begin)
 
-    async def portforward(self, target: Target, asked: Asked) -> Answer:
+    async def portforward(self, target: RequestTarget, asked: ApiRequest) -> Answer:
         """Ports of a pod."""
         known = {WEBSOCKET: (_TUNNELLED, _V4), SPDY: (_FORWARD,)}
         upgrade, protocol, headers = _negotiated(asked, known)
@@ -154,7 +154,7 @@ class PodStreams:
         return self._switch(asked, upgrade, headers, run)
 
     async def _talk(
-        self, asked: Asked, wanted: StreamsWanted, begin: Callable[[], Awaitable[Session]]
+        self, asked: ApiRequest, wanted: StreamsWanted, begin: Callable[[], Awaitable[ContainerSession]]
     ) -> Answer:
         upgrade, protocol, headers = _negotiated(asked, {WEBSOCKET: (_V5, _V4), SPDY: (_V4, _V5)})
         self._seats.check(asked.client)
@@ -185,7 +185,7 @@ class PodStreams:
 
     def _switch(
         self,
-        asked: Asked,
+        asked: ApiRequest,
         upgrade: Upgrade,
         headers: list[Header],
         run: Callable[[Upgraded], Awaitable[None]],
@@ -210,7 +210,7 @@ class PodStreams:
 
         return Switch(switched)
 
-    async def _pod(self, target: Target) -> tuple[Mapping[str, Any], PodExec]:
+    async def _pod(self, target: RequestTarget) -> tuple[Mapping[str, Any], PodExec]:
         pod = await self._registry.get(POD, target.namespace, target.name)
         if self._commands is None:
             raise BadRequest("no runtime of this engine runs commands")
@@ -218,14 +218,14 @@ class PodStreams:
         return pod, self._commands
 
 
-def _streams_of(asked: Asked) -> StreamsWanted:
+def _streams_of(asked: ApiRequest) -> StreamsWanted:
     stdin, stdout, stderr, tty = (asked.flag(name) for name in ("stdin", "stdout", "stderr", "tty"))
     if not (stdin or stdout or stderr):
         raise BadRequest("you must specify at least 1 of stdin, stdout, stderr")
     return StreamsWanted(stdin, stdout, stderr and not tty, tty)
 
 
-def _ports_of(asked: Asked) -> list[int]:
+def _ports_of(asked: ApiRequest) -> list[int]:
     told = [text for value in asked.repeated("ports") for text in value.split(",")]
     ports = [port_of(text) for text in told]
     if not ports or len(ports) > MOST_PORTS or None in ports:
@@ -233,7 +233,7 @@ def _ports_of(asked: Asked) -> list[int]:
     return [port for port in ports if port is not None]
 
 
-def _negotiated(asked: Asked, known: Mapping[str, tuple[str, ...]]) -> tuple[Upgrade, str, list[Header]]:
+def _negotiated(asked: ApiRequest, known: Mapping[str, tuple[str, ...]]) -> tuple[Upgrade, str, list[Header]]:
     """How the client goes on, in which of the protocols that both know, and what it is answered."""
     upgrade = asked.upgrade
     if upgrade is None or upgrade.protocol not in known:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from proreus.engine.api.server.reply import encode
-from proreus.engine.runtimes.protocol import Output, RuntimeRefused, Session, TerminalSize
+from proreus.engine.runtimes.protocol import ContainerSession, OutputStream, RuntimeRefused, TerminalSize
 from proreus.engine.wire.duplex import Sink, Source
 
 PING_SECONDS = 30.0
@@ -72,7 +72,7 @@ class Ends:
     """Of the client's terminal, as JSON documents."""
 
 
-async def converse(session: Session, ends: Ends, gone: asyncio.Event, activity: Activity) -> None:
+async def converse(session: ContainerSession, ends: Ends, gone: asyncio.Event, activity: Activity) -> None:
     """Until the session's end was told, the client has `gone`, or nothing has moved for too long."""
     talking = asyncio.ensure_future(_talk(session, ends, activity))
     leaving = [asyncio.ensure_future(gone.wait()), asyncio.ensure_future(activity.ended())]
@@ -87,13 +87,13 @@ async def converse(session: Session, ends: Ends, gone: asyncio.Event, activity: 
             await talking
 
 
-async def _talk(session: Session, ends: Ends, activity: Activity) -> None:
+async def _talk(session: ContainerSession, ends: Ends, activity: Activity) -> None:
     into = [
         asyncio.ensure_future(_copy_in(session, ends.stdin, activity)),
         asyncio.ensure_future(_copy_sizes(session, ends.sizes)),
     ]
     try:
-        sinks = {Output.STDOUT: ends.stdout, Output.STDERR: ends.stderr}
+        sinks = {OutputStream.STDOUT: ends.stdout, OutputStream.STDERR: ends.stderr}
         await asyncio.gather(*(_copy_out(session, output, sink, activity) for output, sink in sinks.items()))
         try:
             status = exit_status(await session.wait())
@@ -109,7 +109,7 @@ async def _talk(session: Session, ends: Ends, activity: Activity) -> None:
         await asyncio.gather(*into, return_exceptions=True)
 
 
-async def _copy_in(session: Session, source: Source | None, activity: Activity) -> None:
+async def _copy_in(session: ContainerSession, source: Source | None, activity: Activity) -> None:
     if source is not None:
         while data := await source.read():
             activity.note()
@@ -117,7 +117,9 @@ async def _copy_in(session: Session, source: Source | None, activity: Activity) 
     await session.end_input()
 
 
-async def _copy_out(session: Session, output: Output, sink: Sink | None, activity: Activity) -> None:
+async def _copy_out(
+    session: ContainerSession, output: OutputStream, sink: Sink | None, activity: Activity
+) -> None:
     """What nobody wants is read all the same, so that the command can go on."""
     while data := await session.read(output):
         activity.note()
@@ -125,7 +127,7 @@ async def _copy_out(session: Session, output: Output, sink: Sink | None, activit
             await sink.write(data)
 
 
-async def _copy_sizes(session: Session, source: Source | None) -> None:
+async def _copy_sizes(session: ContainerSession, source: Source | None) -> None:
     if source is not None:
         async for size in read_sizes(source):
             await session.resize(size)

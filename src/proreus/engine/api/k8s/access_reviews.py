@@ -6,11 +6,11 @@ from typing import Any
 
 from proreus.engine.api.server.authorization import Action, allowed, rules
 from proreus.engine.api.server.reply import Reply
-from proreus.engine.api.server.request import Asked
+from proreus.engine.api.server.request import ApiRequest
 from proreus.engine.objects.errors import BadRequest
 
 
-async def review(resource: str, asked: Asked) -> Reply:
+async def review(resource: str, asked: ApiRequest) -> Reply:
     """The review with its status filled in."""
     body = await asked.document()
     if not isinstance(body, dict):
@@ -29,7 +29,7 @@ async def review(resource: str, asked: Asked) -> Reply:
     return Reply.of({**body, "metadata": {"creationTimestamp": None}, "status": status}, 201)
 
 
-def _access(spec: dict[str, Any], asked: Asked) -> dict[str, Any]:
+def _access(spec: dict[str, Any], asked: ApiRequest) -> dict[str, Any]:
     wanted = spec.get("resourceAttributes") or spec.get("nonResourceAttributes")
     if not isinstance(wanted, dict):
         raise BadRequest("spec.resourceAttributes: Required value")
@@ -47,7 +47,7 @@ def _access(spec: dict[str, Any], asked: Asked) -> dict[str, Any]:
     return {"allowed": may, "reason": f"the role is {asked.identity.role.value}"}
 
 
-def _rules(asked: Asked) -> dict[str, Any]:
+def _rules(asked: ApiRequest) -> dict[str, Any]:
     role = asked.identity.role
     told = [
         {"verbs": verbs, "apiGroups": [group], "resources": resources}

@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 
 from proreus.engine.api.k8s.negotiation import Form
-from proreus.engine.api.k8s.pagination import Portions, Span
+from proreus.engine.api.k8s.pagination import ListPages, Span
 from proreus.engine.api.server.reply import encode
 from proreus.engine.objects.kinds import Kind
-from proreus.engine.objects.offload import Pauses
+from proreus.engine.objects.offload import LoopPauses
 from proreus.engine.objects.registry import Listed
 from proreus.engine.objects.selectors import Selection
 
@@ -23,7 +23,7 @@ _AT_A_TIME = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
+class ListSheet:
     """A list that is asked for: its objects come first and its metadata last, since where to go on is known
     only then."""
 
@@ -54,7 +54,7 @@ class Sheet:
         return b'],"metadata":' + encode(metadata) + b"}"
 
     async def pieces(
-        self, portions: Portions, client: str, begun: bytes, first: Listed
+        self, portions: ListPages, client: str, begun: bytes, first: Listed
     ) -> AsyncGenerator[bytes, None]:
         """All of it, each portion counted while it is sent."""
         count, size, after = len(first.items), first.size, first.after
@@ -87,7 +87,7 @@ async def chosen_of(items: list[dict[str, Any]], chosen: Selection) -> list[dict
     """Those that were chosen."""
     if chosen.everything:
         return items
-    matching, pauses = [], Pauses()
+    matching, pauses = [], LoopPauses()
     for obj in items:
         if chosen.matches(obj):
             matching.append(obj)
@@ -105,7 +105,7 @@ async def encoded(form: Form, kind: Kind, items: list[dict[str, Any]], metadata:
 
 
 async def _written(form: Form, kind: Kind, items: list[dict[str, Any]]) -> bytes:
-    pieces, pauses = [], Pauses()
+    pieces, pauses = [], LoopPauses()
     for start in range(0, len(items), _AT_A_TIME):
         whole = form.many(kind, items[start : start + _AT_A_TIME], {})
         pieces.append(encode(whole[_rows(whole)])[1:-1])

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from proreus.engine.api.k8s.negotiation import form_of
-from proreus.engine.api.k8s.paths import Target
+from proreus.engine.api.k8s.paths import RequestTarget
 from proreus.engine.api.server.reply import Answer, Reply
-from proreus.engine.api.server.request import Asked
-from proreus.engine.api.usage import Measured, NodeMeasured, PodMeasured
+from proreus.engine.api.server.request import ApiRequest
+from proreus.engine.api.usage import MeasuredUsage, NodeMeasured, PodMeasured
 from proreus.engine.objects.kinds import NODE, NODE_METRICS, POD, POD_METRICS, Kind
 from proreus.engine.objects.selectors import selection
 
@@ -20,10 +20,10 @@ WINDOW = "10s"
 class MetricsObjects:
     """Read only: a list, or one of it."""
 
-    def __init__(self, measured: Measured) -> None:
+    def __init__(self, measured: MeasuredUsage) -> None:
         self._measured = measured
 
-    async def get(self, target: Target, asked: Asked) -> Answer:
+    async def get(self, target: RequestTarget, asked: ApiRequest) -> Answer:
         """Of one node or pod."""
         if target.kind is NODE_METRICS:
             found = node_metrics(await self._measured.node(target.name))
@@ -31,7 +31,7 @@ class MetricsObjects:
             found = pod_metrics(await self._measured.pod(target.namespace, target.name))
         return Reply.of(form_of(asked.accept, "").one(target.kind, found))
 
-    async def list(self, target: Target, asked: Asked) -> Answer:
+    async def list(self, target: RequestTarget, asked: ApiRequest) -> Answer:
         """Of all, or of those that were selected by their own labels and fields."""
         form = form_of(asked.accept, "")
         labels, fields = asked.query.get("labelSelector", ""), asked.query.get("fieldSelector", "")

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
-from proreus.engine.api.server.concurrency_limit import Turnstile
+from proreus.engine.api.server.concurrency_limit import ConcurrencyLimit
 from proreus.engine.api.server.options import ApiLimits
 from proreus.engine.objects.errors import TooManyRequests
 from proreus.engine.objects.kinds import Kind
@@ -31,7 +31,7 @@ class Span:
     namespace: str = ""
 
 
-class Portions:
+class ListPages:
     """See the module; shared by lists and watches."""
 
     def __init__(self, registry: Registry, limits: ApiLimits) -> None:
@@ -41,7 +41,7 @@ class Portions:
             limits.listed_bytes,
             lambda: TooManyRequests("too many long lists are being sent; take yours, or ask with a limit"),
         )
-        self._reading = Turnstile(_READ_AT_ONCE, _READ_BY_A_CLIENT)
+        self._reading = ConcurrencyLimit(_READ_AT_ONCE, _READ_BY_A_CLIENT)
 
     @property
     def held(self) -> int:

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from proreus.engine.api.k8s.field_validation import field_warnings
-from proreus.engine.api.k8s.paths import Target
+from proreus.engine.api.k8s.paths import RequestTarget
 from proreus.engine.api.server.authorization import Action, check
 from proreus.engine.api.server.reply import Header
-from proreus.engine.api.server.request import Asked
+from proreus.engine.api.server.request import ApiRequest
 from proreus.engine.objects.errors import BadRequest
 from proreus.engine.objects.kinds import Kind
 from proreus.engine.objects.offload import at_the_desk
@@ -26,7 +26,7 @@ Check = Callable[[Kind, dict[str, Any]], None]
 
 
 async def patched(
-    registry: Registry, target: Target, asked: Asked, patch: Any, check_object: Check
+    registry: Registry, target: RequestTarget, asked: ApiRequest, patch: Any, check_object: Check
 ) -> tuple[dict[str, Any], bool, tuple[Header, ...]]:
     """The object after the patch, whether it was created by it, and what is to be said beside it."""
     kind, validation = target.kind, asked.query.get("fieldValidation", "")
@@ -57,7 +57,7 @@ async def patched(
 
 
 async def _applied(
-    registry: Registry, target: Target, asked: Asked, stated: dict[str, Any], check_object: Check
+    registry: Registry, target: RequestTarget, asked: ApiRequest, stated: dict[str, Any], check_object: Check
 ) -> tuple[dict[str, Any], bool, tuple[Header, ...]]:
     """Server-side apply: the object is made where it is not there."""
     kind = target.kind

@@ -12,7 +12,7 @@ _LONGEST = 2048
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class RequestTarget:
     """One object, or all of a kind, or a part of one."""
 
     kind: Kind
@@ -71,7 +71,7 @@ def segments(raw_path: bytes) -> list[str]:
     return parts
 
 
-def read_path(parts: list[str]) -> Target | Virtual | Discovery:
+def read_path(parts: list[str]) -> RequestTarget | Virtual | Discovery:
     """Parts of /api/... or /apis/...; NotFound where there is no such thing."""
     if parts[0] == "api":
         if len(parts) == 1:
@@ -89,7 +89,7 @@ def read_path(parts: list[str]) -> Target | Virtual | Discovery:
     return found
 
 
-def _read_resource(group: str, version: str, rest: list[str]) -> Target | Virtual | None:
+def _read_resource(group: str, version: str, rest: list[str]) -> RequestTarget | Virtual | None:
     namespace = ""
     if rest[0] == "namespaces" and len(rest) > 2 and not (group == "" and rest[2] in ("status", "finalize")):
         namespace, rest = rest[1], rest[2:]
@@ -106,4 +106,4 @@ def _read_resource(group: str, version: str, rest: list[str]) -> Target | Virtua
         return None
     if kind is NAMESPACE and namespace:
         return None
-    return Target(kind, namespace, name, subresource)
+    return RequestTarget(kind, namespace, name, subresource)

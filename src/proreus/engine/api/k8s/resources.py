@@ -9,15 +9,15 @@ from typing import Any
 import msgspec
 
 from proreus.engine.api.k8s.field_validation import field_warnings
-from proreus.engine.api.k8s.list_response import Sheet, chosen_of, encoded
+from proreus.engine.api.k8s.list_response import ListSheet, chosen_of, encoded
 from proreus.engine.api.k8s.negotiation import Form, form_of
 from proreus.engine.api.k8s.pagination import Span
 from proreus.engine.api.k8s.patch import PATCH_TYPES, Check, patched
-from proreus.engine.api.k8s.paths import Target
+from proreus.engine.api.k8s.paths import RequestTarget
 from proreus.engine.api.k8s.warnings import effect_warnings, touches_spec
 from proreus.engine.api.k8s.watch import WatchAsked, Watches
 from proreus.engine.api.server.reply import Answer, Header, Reply, Stream
-from proreus.engine.api.server.request import Asked
+from proreus.engine.api.server.request import ApiRequest
 from proreus.engine.api.server.status import success
 from proreus.engine.objects.errors import BadRequest, NotFound, TooLargeVersion
 from proreus.engine.objects.kinds import Kind
@@ -25,13 +25,13 @@ from proreus.engine.objects.lifecycle import check_may_go
 from proreus.engine.objects.offload import at_the_desk
 from proreus.engine.objects.registry import Registry
 from proreus.engine.objects.selectors import Selection, selection
-from proreus.engine.watch.subscription import Wanted
+from proreus.engine.watch.subscription import WatchSelector
 
 _SMALL_LIST = 64 * 1024
 """Bytes of a list that is sent as it is."""
 
 
-class Resources:
+class ResourceHandlers:
     """The verbs of Kubernetes' API."""
 
     def __init__(
@@ -49,13 +49,13 @@ class Resources:
         self._registry, self._watches, self._check = registry, watches, check
         self._simulated, self._portions = simulated, watches.portions
 
-    async def get(self, target: Target, asked: Asked) -> Answer:
+    async def get(self, target: RequestTarget, asked: ApiRequest) -> Answer:
         """One object."""
         form = _form(asked)
         obj = await self._registry.get(target.kind, target.namespace, target.name)
         return Reply.of(form.one(target.kind, obj))
 
-    async def list(self, target: Target, asked: Asked) -> Answer:
+    async def list(self, target: RequestTarget, asked: ApiRequest) -> Answer:
         """All objects, or those that were selected; in portions where that is asked for."""
         form = _form(asked)
         chosen = _selection(target.kind, asked)
@@ -64,7 +64,7 @@ class Resources:
         version = asked.number("resourceVersion") or 0
         if not after and asked.query.get("resourceVersionMatch") == "Exact":
             revision = version
-        sheet = Sheet(form, Span(target.kind, target.namespace), chosen, limit)
+        sheet = ListSheet(form, Span(target.kind, target.namespace), chosen, limit)
         async with self._portions.turn(asked.client):
             try:
                 listed = await self._portions.read(sheet.span, after, revision, limit)
@@ -79,7 +79,7 @@ class Resources:
             return Reply(first + sheet.end(listed))
         return Stream(sheet.pieces(self._portions, asked.client, first, listed), may_refuse=True)
 
-    async def watch(self, target: Target, asked: Asked) -> Answer:
+    async def watch(self, target: RequestTarget, asked: ApiRequest) -> Answer:
         """Changes as they come; `name` narrows it to one object."""
         chosen = _selection(target.kind, asked)
         version = asked.number("resourceVersion")
@@ -90,7 +90,7 @@ class Resources:
         if target.name:
             matches = _named(target.name, chosen)
         watch = WatchAsked(
-            Wanted(target.kind, target.namespace, matches),
+            WatchSelector(target.kind, target.namespace, matches),
             _form(asked),
             None if initial or not version else version,
             self._watches.seconds(asked.number("timeoutSeconds")),
@@ -102,7 +102,7 @@ class Resources:
         await self._watches.check_reached(target.kind, version or 0)
         return Stream(self._watches.lines(watch))
 
-    async def create(self, target: Target, asked: Asked) -> Answer:
+    async def create(self, target: RequestTarget, asked: ApiRequest) -> Answer:
         """A new object."""
         form = _form(asked)
         obj = _checked(await asked.document(), target)
@@ -111,7 +111,7 @@ class Resources:
         created = await self._registry.create(target.kind, obj, dry_run=asked.dry_run)
         return Reply.of(form.one(target.kind, created), 201, headers + self._effects(target, created))
 
-    async def replace(self, target: Target, asked: Asked) -> Answer:
+    async def replace(self, target: RequestTarget, asked: ApiRequest) -> Answer:
         """Another state of an object, or of its status."""
         form = _form(asked)
         obj = _checked(await asked.document(), target)
@@ -126,7 +126,7 @@ class Resources:
         )
         return Reply.of(form.one(target.kind, replaced), 200, headers + self._effects(target, replaced))
 
-    async def patch(self, target: Target, asked: Asked) -> Answer:
+    async def patch(self, target: RequestTarget, asked: ApiRequest) -> Answer:
         """A change of an object, or of its status."""
         form = _form(asked)
         patch = await asked.document(*PATCH_TYPES)
@@ -137,10 +137,10 @@ class Resources:
             headers += self._effects(target, state)
         return Reply.of(form.one(target.kind, state), 201 if created else 200, headers)
 
-    def _effects(self, target: Target, state: dict[str, Any]) -> tuple[Header, ...]:
+    def _effects(self, target: RequestTarget, state: dict[str, Any]) -> tuple[Header, ...]:
         return () if target.subresource else effect_warnings(target.kind, state, simulated=self._simulated)
 
-    async def delete(self, target: Target, asked: Asked) -> Answer:
+    async def delete(self, target: RequestTarget, asked: ApiRequest) -> Answer:
         """An object goes, or begins to."""
         options = await deletion_options(asked)
         left = await self._registry.delete(
@@ -148,7 +148,7 @@ class Resources:
         )
         return _deleted(target.kind, left)
 
-    async def delete_all(self, target: Target, asked: Asked) -> Answer:
+    async def delete_all(self, target: RequestTarget, asked: ApiRequest) -> Answer:
         """All that were selected go, or begin to."""
         chosen = _selection(target.kind, asked)
         options = await deletion_options(asked)
@@ -176,16 +176,16 @@ class Resources:
         return Reply(await encoded(Form(), target.kind, gone, metadata))
 
 
-async def _warnings(kind: Kind, obj: dict[str, Any], asked: Asked) -> tuple[Header, ...]:
+async def _warnings(kind: Kind, obj: dict[str, Any], asked: ApiRequest) -> tuple[Header, ...]:
     validation = asked.query.get("fieldValidation", "")
     return await at_the_desk(asked.size, lambda: field_warnings(kind, obj, validation))
 
 
-def _form(asked: Asked) -> Form:
+def _form(asked: ApiRequest) -> Form:
     return form_of(asked.accept, asked.query.get("includeObject", ""))
 
 
-def _selection(kind: Kind, asked: Asked) -> Selection:
+def _selection(kind: Kind, asked: ApiRequest) -> Selection:
     return selection(kind, asked.query.get("labelSelector", ""), asked.query.get("fieldSelector", ""))
 
 
@@ -193,7 +193,7 @@ def _named(name: str, chosen: Selection) -> Any:
     return lambda obj: obj["metadata"]["name"] == name and chosen.matches(obj)
 
 
-def _checked(obj: Any, target: Target) -> dict[str, Any]:
+def _checked(obj: Any, target: RequestTarget) -> dict[str, Any]:
     """The body as an object of the target's kind, with the namespace and name of the path."""
     kind = target.kind
     if not isinstance(obj, dict):
@@ -225,7 +225,7 @@ def _checked(obj: Any, target: Target) -> dict[str, Any]:
     return {**obj, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": settled}
 
 
-async def deletion_options(asked: Asked) -> dict[str, Any]:
+async def deletion_options(asked: ApiRequest) -> dict[str, Any]:
     """The terms of a deletion, from its body (DeleteOptions) and its query, as the registry takes them."""
     body = await asked.optional_document()
     if body is None:

@@ -6,13 +6,13 @@ from proreus.engine.api.exec.routes import Handler, PodStreams
 from proreus.engine.api.k8s import discovery
 from proreus.engine.api.k8s.access_reviews import review
 from proreus.engine.api.k8s.metrics_api import MetricsObjects
-from proreus.engine.api.k8s.paths import Discovery, Target, Virtual, read_path, segments
-from proreus.engine.api.k8s.resources import Resources
+from proreus.engine.api.k8s.paths import Discovery, RequestTarget, Virtual, read_path, segments
+from proreus.engine.api.k8s.resources import ResourceHandlers
 from proreus.engine.api.k8s.subresources import Subresources
 from proreus.engine.api.server import node_authorizer
 from proreus.engine.api.server.authorization import Action, check
 from proreus.engine.api.server.reply import Answer, Reply
-from proreus.engine.api.server.request import Asked
+from proreus.engine.api.server.request import ApiRequest
 from proreus.engine.api.server.status import MethodNotAllowed
 from proreus.engine.objects.errors import BadRequest, NotFound
 from proreus.engine.objects.kinds import DEFINITION, MEASURED, NAMESPACE, POD
@@ -21,13 +21,13 @@ from proreus.engine.objects.registry import Registry
 _AGGREGATED = "g=apidiscovery.k8s.io"
 
 
-class ObjectDoor:
+class ObjectRoutes:
     """See the module."""
 
     def __init__(
         self,
         registry: Registry,
-        resources: Resources,
+        resources: ResourceHandlers,
         parts: Subresources,
         streams: PodStreams,
         metrics: MetricsObjects,
@@ -36,10 +36,10 @@ class ObjectDoor:
         self._registry, self._resources, self._parts = registry, resources, parts
         self._streams, self._metrics, self._address = streams, metrics, address
 
-    async def answer(self, asked: Asked) -> Answer:
+    async def answer(self, asked: ApiRequest) -> Answer:
         """Whatever is asked of it."""
         match read_path(segments(asked.path)):
-            case Target() as target:
+            case RequestTarget() as target:
                 return await self._object(target, asked)
             case Virtual() as virtual:
                 return await self._virtual(virtual, asked)
@@ -49,7 +49,7 @@ class ObjectDoor:
                 asked.doing = "get"
                 return self._discover(wanted, asked)
 
-    def _discover(self, wanted: Discovery, asked: Asked) -> Reply:
+    def _discover(self, wanted: Discovery, asked: ApiRequest) -> Reply:
         if not wanted.version and wanted.group is None:
             for offer in asked.accept.decode("latin-1").lower().replace(" ", "").split(","):
                 if _AGGREGATED in offer and "as=apigroupdiscoverylist" in offer:
@@ -60,7 +60,7 @@ class ObjectDoor:
                         return Reply(found.body, media_type=named.encode())
         return Reply.of(discovery.describe(wanted, self._address))
 
-    async def _virtual(self, virtual: Virtual, asked: Asked) -> Answer:
+    async def _virtual(self, virtual: Virtual, asked: ApiRequest) -> Answer:
         if asked.method != "POST":
             raise MethodNotAllowed(f"{asked.method} is not allowed on {virtual.resource}")
         asked.doing = "create"
@@ -68,10 +68,10 @@ class ObjectDoor:
         if virtual.resource == "bindings":
             if not virtual.namespace:
                 raise NotFound("the server could not find the requested resource")
-            return await self._parts.binding(Target(POD, virtual.namespace), asked)
+            return await self._parts.binding(RequestTarget(POD, virtual.namespace), asked)
         return await review(virtual.resource, asked)
 
-    async def _object(self, target: Target, asked: Asked) -> Answer:
+    async def _object(self, target: RequestTarget, asked: ApiRequest) -> Answer:
         verb, handler = self._handler(target, asked)
         asked.doing = verb
         action = Action(verb, target.resource, target.namespace, target.name)
@@ -79,7 +79,7 @@ class ObjectDoor:
             check(asked.identity, action)
         return await handler(target, asked)
 
-    def _handler(self, target: Target, asked: Asked) -> tuple[str, Handler]:
+    def _handler(self, target: RequestTarget, asked: ApiRequest) -> tuple[str, Handler]:
         """The verb, and who does it."""
         if target.kind in MEASURED:
             return self._metrics_handler(target, asked)
@@ -114,14 +114,14 @@ class ObjectDoor:
                     return "delete", resources.delete
         raise MethodNotAllowed(f"the server does not allow {asked.method} on {target.resource}")
 
-    def _metrics_handler(self, target: Target, asked: Asked) -> tuple[str, Handler]:
+    def _metrics_handler(self, target: RequestTarget, asked: ApiRequest) -> tuple[str, Handler]:
         if target.subresource:
             raise NotFound("the server could not find the requested resource")
         if asked.method != "GET" or asked.flag("watch"):
             raise MethodNotAllowed(f"{target.resource} can be read and listed only")
         return ("get", self._metrics.get) if target.name else ("list", self._metrics.list)
 
-    def _part_handler(self, target: Target, method: str) -> tuple[str, Handler]:
+    def _part_handler(self, target: RequestTarget, method: str) -> tuple[str, Handler]:
         kind, parts, resources = target.kind, self._parts, self._resources
         match target.subresource, method:
             case "status", "GET" if kind.status:

@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 from proreus.engine.api.k8s.patch import PATCH_TYPES
-from proreus.engine.api.k8s.paths import Target
+from proreus.engine.api.k8s.paths import RequestTarget
 from proreus.engine.api.log_options import read_log_options
 from proreus.engine.api.pod_lookup import container_of, node_of
 from proreus.engine.api.server.concurrency_limit import Seats
 from proreus.engine.api.server.reply import Answer, Reply, Stream
-from proreus.engine.api.server.request import Asked
+from proreus.engine.api.server.request import ApiRequest
 from proreus.engine.api.server.status import done
 from proreus.engine.objects.errors import BadRequest, Cause, Conflict, Invalid
 from proreus.engine.objects.kinds import POD, Kind
@@ -33,7 +33,7 @@ class Subresources:
         """followers: for those who read a log."""
         self._registry, self._logs, self._followers = registry, logs, followers
 
-    async def scale(self, target: Target, asked: Asked) -> Answer:
+    async def scale(self, target: RequestTarget, asked: ApiRequest) -> Answer:
         """How many replicas: read, replaced or patched."""
         kind = target.kind
         if asked.method == "GET":
@@ -62,7 +62,7 @@ class Subresources:
         )
         return Reply.of(scale_of(kind, state))
 
-    async def binding(self, target: Target, asked: Asked) -> Answer:
+    async def binding(self, target: RequestTarget, asked: ApiRequest) -> Answer:
         """A pod goes to a node; the name stands in the path or in the body."""
         body = await asked.document()
         metadata, node = _object(body, "metadata"), _object(body, "target")
@@ -87,7 +87,7 @@ class Subresources:
             await self._registry.bind(target.namespace, name, node["name"], uid=uid, annotations=annotations)
         return Reply.of(done(201), 201)
 
-    async def eviction(self, target: Target, asked: Asked) -> Answer:
+    async def eviction(self, target: RequestTarget, asked: ApiRequest) -> Answer:
         """A pod is asked to go, as far as its disruption budget allows."""
         body = await asked.document()
         options = _object(body, "deleteOptions")
@@ -101,7 +101,7 @@ class Subresources:
         await self._registry.evict(target.namespace, target.name, grace, uid=uid, dry_run=dry_run)
         return Reply.of(done(201), 201)
 
-    async def log(self, target: Target, asked: Asked) -> Answer:
+    async def log(self, target: RequestTarget, asked: ApiRequest) -> Answer:
         """What a container has written."""
         if self._logs is None:
             raise BadRequest("no runtime of this engine keeps logs")

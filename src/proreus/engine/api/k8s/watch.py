@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from proreus.engine.api.k8s.negotiation import Form
-from proreus.engine.api.k8s.pagination import Portions, Span
+from proreus.engine.api.k8s.pagination import ListPages, Span
 from proreus.engine.api.server.options import ApiLimits
 from proreus.engine.api.server.reply import encode
 from proreus.engine.api.server.status import failure
-from proreus.engine.objects.errors import Refused, TooManyRequests
+from proreus.engine.objects.errors import StatusError, TooManyRequests
 from proreus.engine.objects.kinds import Kind
-from proreus.engine.objects.offload import Pauses
+from proreus.engine.objects.offload import LoopPauses
 from proreus.engine.objects.registry import Listed, Registry
 from proreus.engine.watch.fan_out import FeedBounds, Feeds
-from proreus.engine.watch.subscription import QueueBounds, Subscription, Told, Wanted
-from proreus.engine.watch.wakeups import Rounds
+from proreus.engine.watch.subscription import QueueBounds, Subscription, WatchEvent, WatchSelector
+from proreus.engine.watch.wakeups import WakeupRounds
 
 _AT_A_TIME = 256
 _OBJECTS_AT_A_TIME = 16
@@ -36,7 +36,7 @@ _INITIAL_END = {"k8s.io/initial-events-end": "true"}
 class WatchAsked:
     """What a watcher asked for."""
 
-    wanted: Wanted
+    wanted: WatchSelector
     form: Form
     after: int | None
     """The revision behind which it begins; None: with what stands, each as ADDED."""
@@ -51,14 +51,14 @@ class Watches:
     """All watches of a door."""
 
     def __init__(self, registry: Registry, limits: ApiLimits) -> None:
-        self._limits, self.portions = limits, Portions(registry, limits)
+        self._limits, self.portions = limits, ListPages(registry, limits)
         """Of lists, too."""
         queue = QueueBounds(limits.watch_events, limits.watch_bytes)
         bounds = FeedBounds(limits.remembered_events, limits.remembered_bytes, queue, limits.event_bytes)
         self._feeds = Feeds(registry, bounds)
         self._by_client: Counter[str] = Counter()
         self._closing = asyncio.Event()
-        self._rounds = Rounds(_WATCHERS_AT_ONCE)
+        self._rounds = WakeupRounds(_WATCHERS_AT_ONCE)
 
     @property
     def open(self) -> int:
@@ -87,7 +87,7 @@ class Watches:
             try:
                 async for piece in self._pieces(asked):
                     yield piece
-            except Refused as refused:
+            except StatusError as refused:
                 yield _line("ERROR", failure(refused))
 
     def check_room(self, client: str) -> None:
@@ -161,14 +161,14 @@ class Watches:
             await subscription.wait(max(0.0, min(bookmark_at, until) - now))
 
 
-async def _standing(listed: Listed, wanted: Wanted, writer: _Writer) -> AsyncGenerator[bytes, None]:
+async def _standing(listed: Listed, wanted: WatchSelector, writer: _Writer) -> AsyncGenerator[bytes, None]:
     """What stands, as ADDED; what is written is let go."""
-    standing, pauses = listed.items, Pauses()
+    standing, pauses = listed.items, LoopPauses()
     standing.reverse()
     while standing:
         some = [standing.pop() for _ in range(min(_OBJECTS_AT_A_TIME, len(standing)))]
         chosen = [obj for obj in some if wanted.matches is None or wanted.matches(obj)]
-        for piece in writer.write([Told("ADDED", obj) for obj in chosen]):
+        for piece in writer.write([WatchEvent("ADDED", obj) for obj in chosen]):
             yield piece
         if pauses.due:
             await pauses.take()
@@ -177,11 +177,11 @@ async def _standing(listed: Listed, wanted: Wanted, writer: _Writer) -> AsyncGen
 class _Writer:
     """Changes as lines, in the form that the watcher asked for."""
 
-    def __init__(self, form: Form, wanted: Wanted) -> None:
+    def __init__(self, form: Form, wanted: WatchSelector) -> None:
         self._form, self._wanted = form, wanted
         self._first = True
 
-    def write(self, changes: Sequence[Told]) -> Iterator[bytes]:
+    def write(self, changes: Sequence[WatchEvent]) -> Iterator[bytes]:
         """All of them, the short ones together."""
         waiting: list[bytes] = []
         size = 0
@@ -215,7 +215,7 @@ class _Writer:
         return _line(type_, shown)
 
 
-def _plain_line(change: Told) -> bytes:
+def _plain_line(change: WatchEvent) -> bytes:
     change.line = _line(change.type, change.object)
     return change.line
 

@@ -15,27 +15,27 @@ from starlette.types import ASGIApp
 from proreus.engine.api.exec.routes import PodStreams
 from proreus.engine.api.k8s.discovery import version
 from proreus.engine.api.k8s.metrics_api import MetricsObjects
-from proreus.engine.api.k8s.resources import Resources
-from proreus.engine.api.k8s.routes import ObjectDoor
+from proreus.engine.api.k8s.resources import ResourceHandlers
+from proreus.engine.api.k8s.routes import ObjectRoutes
 from proreus.engine.api.k8s.schemas.openapi import groups_3, index_3, version_2, version_3
 from proreus.engine.api.k8s.schemas.openapi_protobuf import encode_document
 from proreus.engine.api.k8s.subresources import Subresources
 from proreus.engine.api.k8s.watch import Watches
 from proreus.engine.api.server.audit import AuditLog
-from proreus.engine.api.server.authentication import Doorkeeper
+from proreus.engine.api.server.authentication import Authenticator
 from proreus.engine.api.server.authorization import Action, check
 from proreus.engine.api.server.concurrency_limit import Seats
-from proreus.engine.api.server.health import Health
+from proreus.engine.api.server.health import HealthChecks
 from proreus.engine.api.server.loop_watchdog import Watchdog
-from proreus.engine.api.server.middleware import Endpoint, Gate
+from proreus.engine.api.server.middleware import Endpoint, Middleware
 from proreus.engine.api.server.node_proxy import NodeRelay
 from proreus.engine.api.server.options import ApiOptions
 from proreus.engine.api.server.reply import Answer, Reply
-from proreus.engine.api.server.request import Asked
+from proreus.engine.api.server.request import ApiRequest
 from proreus.engine.api.server.status import MethodNotAllowed
-from proreus.engine.api.usage import Measured
+from proreus.engine.api.usage import MeasuredUsage
 from proreus.engine.api.v1.overview import Overview
-from proreus.engine.api.v1.routes import PlainDefaults, PlainDoor
+from proreus.engine.api.v1.routes import V1Defaults, V1Routes
 from proreus.engine.api.v1.schedulers import check_written
 from proreus.engine.objects.errors import NotFound
 from proreus.engine.objects.registry import Registry
@@ -49,7 +49,7 @@ _OPENAPI_2 = "proto-openapi.spec.v2"
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class ApiDependencies:
     """What the door asks besides the registry."""
 
     logs: PodLogs | None = None
@@ -74,23 +74,23 @@ class Surroundings:
 
 
 def create_app(
-    registry: Registry, options: ApiOptions, surroundings: Surroundings | None = None
+    registry: Registry, options: ApiOptions, surroundings: ApiDependencies | None = None
 ) -> Starlette:
     """The API over a registry that is prepared; feeds and the audit log end with its lifespan."""
-    around = surroundings or Surroundings()
+    around = surroundings or ApiDependencies()
     limits = options.limits
     audit = (
         None
         if options.audit is None
         else AuditLog(options.audit, most_bytes=options.audit_bytes, files=options.audit_files)
     )
-    gate = Gate(Doorkeeper.of(options.tokens), options.names, limits, audit)
+    gate = Middleware(Authenticator.of(options.tokens), options.names, limits, audit)
     watches = Watches(registry, limits)
-    measured = Measured(registry)
+    measured = MeasuredUsage(registry)
     followers = Seats(limits.followers, limits.followers_per_client, "too many follow logs already")
-    objects = ObjectDoor(
+    objects = ObjectRoutes(
         registry,
-        Resources(
+        ResourceHandlers(
             registry,
             watches,
             partial(check_written, folders=around.folders),
@@ -102,15 +102,15 @@ def create_app(
         f"{options.host}:{options.port}",
     )
 
-    health = Health(registry)
+    health = HealthChecks(registry)
     overview, watchdog = Overview(registry), Watchdog()
-    plain = PlainDoor(
+    plain = V1Routes(
         registry,
         overview,
         gate.counts,
         watches,
         watchdog,
-        PlainDefaults(
+        V1Defaults(
             around.commands,
             around.images,
             around.relay,
@@ -134,7 +134,7 @@ def create_app(
             audit.close()
 
     def reading(endpoint: Endpoint) -> Endpoint:
-        async def checked(asked: Asked) -> Answer:
+        async def checked(asked: ApiRequest) -> Answer:
             if asked.method not in ("GET", "HEAD"):
                 raise MethodNotAllowed(f"{asked.method} is not allowed here")
             asked.doing = "get"
@@ -143,10 +143,10 @@ def create_app(
 
         return checked
 
-    async def version_told(_: Asked) -> Answer:
+    async def version_told(_: ApiRequest) -> Answer:
         return Reply.of(version())
 
-    async def elsewhere(_: Asked) -> Answer:
+    async def elsewhere(_: ApiRequest) -> Answer:
         raise NotFound("the server could not find the requested resource")
 
     routes: list[BaseRoute] = [
@@ -168,7 +168,7 @@ def _further(routes: Sequence[BaseRoute], elsewhere: ASGIApp) -> ASGIApp:
     return Router(routes, default=elsewhere, redirect_slashes=False)
 
 
-async def _openapi(asked: Asked) -> Answer:
+async def _openapi(asked: ApiRequest) -> Answer:
     """The documents of the objects' API."""
     path = asked.path.decode("latin-1").strip("/").removeprefix("openapi/")
     found = _document(path, _OPENAPI_2 in asked.accept.decode("latin-1"))

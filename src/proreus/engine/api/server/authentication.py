@@ -110,7 +110,7 @@ def _read_line(line: bytes, path: Path, number: int) -> tuple[bytes, Identity]:
     return token, Identity(name.decode(), known, begin, len(token))
 
 
-class Doorkeeper:
+class Authenticator:
     """Tells who asks, by the header `authorization`."""
 
     def __init__(self, tokens: Mapping[bytes, Identity] | None, tries: Buckets) -> None:
@@ -122,7 +122,7 @@ class Doorkeeper:
     @classmethod
     def of(
         cls, tokens: Mapping[bytes, Identity] | None, clock: Callable[[], float] = time.monotonic
-    ) -> Doorkeeper:
+    ) -> Authenticator:
         """With the usual patience for wrong tokens."""
         return cls(tokens, Buckets(_WRONG_TOKENS, _WRONG_PER_SECOND, clock))
 

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 from proreus.engine.objects.errors import TooManyRequests
 
 
-class Turnstile:
+class ConcurrencyLimit:
     """The others wait, each client for its own first."""
 
     def __init__(self, at_once: int, of_a_client: int) -> None:

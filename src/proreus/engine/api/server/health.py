@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from proreus.engine.api.server.reply import Answer, Header, Reply
-from proreus.engine.api.server.request import Asked
+from proreus.engine.api.server.request import ApiRequest
 from proreus.engine.objects.errors import NotFound, Unserviceable
 from proreus.engine.objects.kinds import NAMESPACE
 from proreus.engine.objects.registry import Registry
@@ -45,19 +45,19 @@ def written(endpoint: str, checks: Sequence[Check], *, verbose: bool) -> Reply:
     )
 
 
-class Health:
+class HealthChecks:
     """Looks at the store once at a time, however many ask."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._looking: asyncio.Task[bool] | None = None
 
-    async def alive(self, asked: Asked) -> Answer:
+    async def alive(self, asked: ApiRequest) -> Answer:
         """Whether the process answers. A store that is away is no reason to start it anew."""
         endpoint = asked.path.decode("latin-1").strip("/")
         return written(endpoint, [Check("ping", well=True)], verbose="verbose" in asked.query)
 
-    async def ready(self, asked: Asked) -> Answer:
+    async def ready(self, asked: ApiRequest) -> Answer:
         """Whether requests can be served: the store answers, and takes writes."""
         checks = [Check("ping", well=True), Check("store", well=await self._store_answers())]
         return written("readyz", checks, verbose="verbose" in asked.query)

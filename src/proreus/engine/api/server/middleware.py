@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from proreus.engine.api.server.audit import AuditLog
-from proreus.engine.api.server.authentication import Doorkeeper
+from proreus.engine.api.server.authentication import Authenticator
 from proreus.engine.api.server.concurrency_limit import Seats
 from proreus.engine.api.server.options import ApiLimits
 from proreus.engine.api.server.reply import (
@@ -25,15 +25,15 @@ from proreus.engine.api.server.reply import (
     send_reply,
     send_stream,
 )
-from proreus.engine.api.server.request import Asked, Receive, Scope, Send
+from proreus.engine.api.server.request import ApiRequest, Receive, Scope, Send
 from proreus.engine.api.server.status import (
     RETRY_SECONDS,
-    TooSlow,
+    RequestTimeout,
     Unauthorized,
     failure,
     internal_error,
 )
-from proreus.engine.objects.errors import Forbidden, Refused, TooLarge, TooManyRequests, Unserviceable
+from proreus.engine.objects.errors import Forbidden, StatusError, TooLarge, TooManyRequests, Unserviceable
 from proreus.engine.objects.offload import on_behalf
 from proreus.engine.store.protocol import StoreError
 from proreus.httpserver.byte_budget import ByteBudget
@@ -46,7 +46,7 @@ _SWITCHED = 101
 _LONGEST_TOLD = 1024
 """Of what a client has sent, in logs."""
 _FULL = "too many requests are under way; try again"
-Endpoint = Callable[[Asked], Awaitable[Answer]]
+Endpoint = Callable[[ApiRequest], Awaitable[Answer]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
@@ -64,11 +64,15 @@ class Counts:
     """Connections that have left HTTP for exec, attach or port-forward."""
 
 
-class Gate:
+class Middleware:
     """Runs endpoints behind the checks; shared by every route of the door."""
 
     def __init__(
-        self, doorkeeper: Doorkeeper, names: frozenset[str] | None, limits: ApiLimits, audit: AuditLog | None
+        self,
+        doorkeeper: Authenticator,
+        names: frozenset[str] | None,
+        limits: ApiLimits,
+        audit: AuditLog | None,
     ) -> None:
         self._doorkeeper, self._names, self._limits, self._audit = doorkeeper, names, limits, audit
         self._budget = ByteBudget(limits.held_bytes, lambda: TooManyRequests(_FULL))
@@ -76,15 +80,15 @@ class Gate:
         self._health_seats = Seats(limits.health, limits.health, _FULL)
         self.counts = Counts()
 
-    def around(self, endpoint: Endpoint) -> Gated:
+    def around(self, endpoint: Endpoint) -> GatedRequest:
         """The endpoint as an ASGI application."""
-        return Gated(self, endpoint)
+        return GatedRequest(self, endpoint)
 
     def before(self, app: Application) -> Application:
         """A page for anybody, which holds nothing: under the names of this server alone."""
 
         async def named(scope: Scope, receive: Receive, send: Send) -> None:
-            asked = Asked(scope, receive, self._limits, self._budget)
+            asked = ApiRequest(scope, receive, self._limits, self._budget)
             try:
                 self._check_name(asked)
             except Forbidden as error:
@@ -96,7 +100,7 @@ class Gate:
 
     async def run(self, endpoint: Endpoint, scope: Scope, receive: Receive, send: Send) -> None:
         """One exchange."""
-        asked = Asked(scope, receive, self._limits, self._budget)
+        asked = ApiRequest(scope, receive, self._limits, self._budget)
         began = time.perf_counter()
         seats = self._health_seats if asked.path in _OPEN_PATHS else self._seats
         behalf = on_behalf.set(asked.client or "?")
@@ -115,7 +119,9 @@ class Gate:
             on_behalf.reset(behalf)
         await self._finish(asked, answer, began, receive, send)
 
-    async def _finish(self, asked: Asked, answer: Answer, began: float, receive: Receive, send: Send) -> None:
+    async def _finish(
+        self, asked: ApiRequest, answer: Answer, began: float, receive: Receive, send: Send
+    ) -> None:
         verb = asked.doing or asked.method.lower()
         if isinstance(answer, Stream):
             refused = await self._stream(answer, verb, receive, send)
@@ -140,20 +146,20 @@ class Gate:
             answer = Reply(b"", answer.status, answer.media_type, answer.headers)
         await send_reply(answer, send)
 
-    async def _stream(self, answer: Stream, verb: str, receive: Receive, send: Send) -> Refused | None:
+    async def _stream(self, answer: Stream, verb: str, receive: Receive, send: Send) -> StatusError | None:
         """Why nothing of it was sent, if so."""
         self.counts.requests[verb, 200] += 1
         self.counts.streams += 1
         try:
             await send_stream(answer, receive, send)
-        except Refused as refused:
+        except StatusError as refused:
             self.counts.requests[verb, 200] -= 1
             return refused
         finally:
             self.counts.streams -= 1
         return None
 
-    def _admit(self, asked: Asked) -> None:
+    def _admit(self, asked: ApiRequest) -> None:
         """Refuse what a web page may have sent, and whoever is not known."""
         self._check_name(asked)
         if asked.site in (b"cross-site", b"same-site"):
@@ -163,7 +169,7 @@ class Gate:
         if asked.path not in _OPEN_PATHS:
             asked.identity = self._doorkeeper.identify(asked.authorization, asked.client)
 
-    def _check_name(self, asked: Asked) -> None:
+    def _check_name(self, asked: ApiRequest) -> None:
         """A page under another name might be led here by its own name server."""
         if self._names is not None and (asked.host is None or not is_named(asked.host, self._names)):
             raise Forbidden(
@@ -171,7 +177,7 @@ class Gate:
                 "--allowed-host NAME makes it one"
             )
 
-    def _write_down(self, audit: AuditLog, asked: Asked, verb: str, status: int, seconds: float) -> None:
+    def _write_down(self, audit: AuditLog, asked: ApiRequest, verb: str, status: int, seconds: float) -> None:
         shown = self._doorkeeper.without_tokens
         audit.write(
             {
@@ -187,11 +193,11 @@ class Gate:
             time.time(),
         )
 
-    def _failed(self, error: Exception, asked: Asked) -> Reply:
+    def _failed(self, error: Exception, asked: ApiRequest) -> Reply:
         """What to answer where there is no answer."""
         if isinstance(error, StoreError):
             error = Unserviceable(f"the store cannot do it now: {error}")
-        if not isinstance(error, Refused):
+        if not isinstance(error, StatusError):
             path = self._doorkeeper.without_tokens(asked.path[:_LONGEST_TOLD])
             _log.error("%s %s failed", asked.method, path[:200], exc_info=error)
             return Reply(encode(internal_error()), 500)
@@ -201,17 +207,17 @@ class Gate:
                 headers = ((b"www-authenticate", b'Bearer realm="proreus"'),)
             case TooManyRequests():  # where the store is away, kubectl would ask ten times before it says so
                 headers = ((b"retry-after", b"%d" % RETRY_SECONDS),)
-            case TooLarge() | TooSlow():
+            case TooLarge() | RequestTimeout():
                 headers = ((b"connection", b"close"),)
             case _:
                 pass
         return Reply(encode(failure(error)), error.code, headers=headers)
 
 
-class Gated:
+class GatedRequest:
     """An endpoint behind the gate."""
 
-    def __init__(self, gate: Gate, endpoint: Endpoint) -> None:
+    def __init__(self, gate: Middleware, endpoint: Endpoint) -> None:
         self._gate, self._endpoint = gate, endpoint
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

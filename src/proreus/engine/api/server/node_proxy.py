@@ -15,9 +15,9 @@ import httpcore
 import httpx
 
 from proreus.engine.api.server.reply import Answer, Header, Reply, Stream
-from proreus.engine.api.server.request import Asked
+from proreus.engine.api.server.request import ApiRequest
 from proreus.engine.objects.errors import BadRequest, Unserviceable
-from proreus.engine.objects.node_endpoints import NodeDoor, find_door
+from proreus.engine.objects.node_endpoints import NodeEndpoint, find_door
 from proreus.engine.objects.registry import Registry
 from proreus.httpserver.upgrade import Upgraded
 
@@ -52,7 +52,7 @@ class NodeRelay:
         """Whether another process has to be asked."""
         return node not in self._own
 
-    async def open(self, node: str, asked: Asked, body: bytes = b"") -> Relayed:
+    async def open(self, node: str, asked: ApiRequest, body: bytes = b"") -> Relayed:
         """The same request there, answered at least in its head."""
         door = await find_door(self._registry, node)
         if door is None:
@@ -74,12 +74,12 @@ class NodeRelay:
             raise Unserviceable(f"the node {node} does not know this API any more; it is being started anew")
         return relayed
 
-    async def reply(self, node: str, asked: Asked, body: bytes = b"") -> Answer:
+    async def reply(self, node: str, asked: ApiRequest, body: bytes = b"") -> Answer:
         """What it answers, in one piece."""
         relayed = await self.open(node, asked, body)
         return Reply(await relayed.body(), relayed.status, relayed.media_type)
 
-    async def follow(self, node: str, asked: Asked) -> Answer:
+    async def follow(self, node: str, asked: ApiRequest) -> Answer:
         """What it answers, piece by piece as it comes."""
         relayed = await self.open(node, asked)
         if relayed.status != 200:
@@ -160,7 +160,7 @@ async def _in(connection: Upgraded, stream: Any) -> None:
         return
 
 
-def _trusting(door: NodeDoor) -> ssl.SSLContext:
+def _trusting(door: NodeEndpoint) -> ssl.SSLContext:
     """Nobody but the door that was noted."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(cadata=door.certificate)

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from proreus.engine.api.server.request import Receive, Send
-from proreus.engine.objects.errors import Refused
+from proreus.engine.objects.errors import StatusError
 
 Header = tuple[bytes, bytes]
 _JSON = b"application/json"
@@ -66,7 +66,9 @@ async def send_reply(reply: Reply, send: Send) -> None:
 
 
 async def send_stream(stream: Stream, receive: Receive, send: Send) -> None:
-    """Piece by piece, until it ends or the client has gone; raises `Refused` where nothing was sent yet."""
+    """Piece by piece, until it ends or the client has gone; raises `StatusError` where nothing was sent
+    yet.
+    """
     headers = [(b"content-type", stream.media_type), (b"cache-control", b"no-cache, private")]
     sending = asyncio.ensure_future(_send_pieces(stream, send, headers))
     leaving = asyncio.ensure_future(_gone(receive))
@@ -109,7 +111,7 @@ async def _send_rest(
                 part = piece if len(piece) <= _PART_BYTES else piece[start : start + _PART_BYTES]
                 await send({"type": "http.response.body", "body": part, "more_body": True})
             piece = await anext(pieces, None)
-    except Refused as refused:  # the client has its 200 already
+    except StatusError as refused:  # the client has its 200 already
         await send({"type": "http.response.body", "body": f"{refused}\n".encode(), "more_body": True})
 
 

@@ -11,7 +11,7 @@ from proreus.engine.api.k8s.protobuf import decoder as protobuf
 from proreus.engine.api.server.authentication import ON_THIS_MACHINE, Identity
 from proreus.engine.api.server.options import ApiLimits
 from proreus.engine.api.server.request_body import JSON, read_document
-from proreus.engine.api.server.status import TooSlow, UnsupportedType
+from proreus.engine.api.server.status import RequestTimeout, UnsupportedType
 from proreus.engine.objects.errors import BadRequest, TooLarge
 from proreus.engine.objects.offload import at_the_desk
 from proreus.httpserver.byte_budget import ByteBudget
@@ -28,7 +28,7 @@ _MOST_FIELDS = 4096 + 256
 _LONGEST_MANAGER = 128
 
 
-class Asked:
+class ApiRequest:
     """One request, before anything is known of what it is about."""
 
     __slots__ = (
@@ -209,7 +209,7 @@ class Asked:
                         self._body_taken = size
                     more = message.get("more_body", False)
         except TimeoutError:
-            raise TooSlow(f"the body did not come within {self._limits.body_seconds:g} s") from None
+            raise RequestTimeout(f"the body did not come within {self._limits.body_seconds:g} s") from None
         self.size = size
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 

@@ -4,42 +4,42 @@ from __future__ import annotations
 
 from typing import Any
 
-from proreus.engine.objects.errors import Refused, TooLargeVersion, TooManyRequests, Unserviceable
+from proreus.engine.objects.errors import StatusError, TooLargeVersion, TooManyRequests, Unserviceable
 
 RETRY_SECONDS = 1
 
 
-class Unauthorized(Refused):
+class Unauthorized(StatusError):
     """Nobody knows who asks."""
 
     code, reason = 401, "Unauthorized"
 
 
-class MethodNotAllowed(Refused):
+class MethodNotAllowed(StatusError):
     """The path is there, the method is not."""
 
     code, reason = 405, "MethodNotAllowed"
 
 
-class NotAcceptable(Refused):
+class NotAcceptable(StatusError):
     """No form of the answer that the client accepts."""
 
     code, reason = 406, "NotAcceptable"
 
 
-class TooSlow(Refused):
+class RequestTimeout(StatusError):
     """The body did not come in time."""
 
     code, reason = 408, "Timeout"
 
 
-class UnsupportedType(Refused):
+class UnsupportedType(StatusError):
     """The body is of a type that is not read here."""
 
     code, reason = 415, "UnsupportedMediaType"
 
 
-def failure(refused: Refused) -> dict[str, Any]:
+def failure(refused: StatusError) -> dict[str, Any]:
     """The Status of a refusal."""
     details: dict[str, Any] = {}
     if refused.name:

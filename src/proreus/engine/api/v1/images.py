@@ -13,7 +13,7 @@ import msgspec
 
 from proreus.engine.api.server.node_proxy import NodeRelay
 from proreus.engine.api.server.reply import Answer, Reply
-from proreus.engine.api.server.request import Asked
+from proreus.engine.api.server.request import ApiRequest
 from proreus.engine.api.server.status import MethodNotAllowed, UnsupportedType
 from proreus.engine.objects.errors import (
     BadRequest,
@@ -44,13 +44,13 @@ class _Import(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     name: Annotated[str, msgspec.Meta(max_length=_LONGEST_NAME)] = ""
 
 
-class ImageDoor:
+class ImageRoutes:
     """See the module."""
 
     def __init__(self, registry: Registry, held: NodeImages | None, relay: NodeRelay | None = None) -> None:
         self._registry, self._held, self._relay = registry, held, relay
 
-    async def answer(self, path: Sequence[str], verb: str, asked: Asked) -> Answer:
+    async def answer(self, path: Sequence[str], verb: str, asked: ApiRequest) -> Answer:
         """Whatever is asked below /v1/images; `node` says whose, where another process runs it."""
         node = asked.query.get("node", "")
         if node and (self._held is None or node != self._held.node):
@@ -95,7 +95,7 @@ class ImageDoor:
                 told["nodes"].append(node["metadata"]["name"])
         return [found[names] for names in sorted(found)]
 
-    async def _add(self, upload: str, asked: Asked) -> Answer:
+    async def _add(self, upload: str, asked: ApiRequest) -> Answer:
         held, offset = self._here(), asked.number("offset")
         if offset is None:
             raise BadRequest("offset: say how many bytes come before this piece")
@@ -105,7 +105,7 @@ class ImageDoor:
             size = await held.add_to_upload(upload, offset, await asked.body())
         return Reply.of({"upload": upload, "size": size})
 
-    async def _import(self, asked: Asked) -> Answer:
+    async def _import(self, asked: ApiRequest) -> Answer:
         held = self._here()
         try:
             wanted = msgspec.convert(await asked.document(), _Import)
@@ -117,7 +117,7 @@ class ImageDoor:
             images = await held.import_upload(wanted.upload, wanted.name)
         return Reply.of({"images": [_as_json(image, held.node) for image in images]})
 
-    async def _remove(self, asked: Asked) -> Answer:
+    async def _remove(self, asked: ApiRequest) -> Answer:
         held, name = self._here(), asked.query.get("name", "")
         if not 0 < len(name) <= _LONGEST_NAME:
             raise BadRequest("name: say which image")

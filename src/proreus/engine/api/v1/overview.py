@@ -12,7 +12,7 @@ from typing import Any
 
 from proreus.engine.api.usage import load_of
 from proreus.engine.objects.decision_annotation import DECISION, read_decision
-from proreus.engine.objects.errors import Refused
+from proreus.engine.objects.errors import StatusError
 from proreus.engine.objects.kinds import LEASE, LEASE_NAMESPACE, NODE, POD, Kind
 from proreus.engine.objects.registry import Registry
 from proreus.engine.objects.resource_amounts import read_amounts, requests_of
@@ -118,7 +118,7 @@ class Overview:
                             self._see_lease(event.object, gone=event.type == "DELETED")
                         else:
                             self._see_pod(event.object, gone=event.type == "DELETED")
-            except Refused as refused:
+            except StatusError as refused:
                 _log.warning("the overview waits for the store: %s", refused)
             await asyncio.sleep(_RETRY_SECONDS)
 

@@ -20,14 +20,14 @@ from proreus.engine.api.server.loop_watchdog import Watchdog
 from proreus.engine.api.server.middleware import Counts
 from proreus.engine.api.server.node_proxy import NodeRelay
 from proreus.engine.api.server.reply import Answer, Reply, Stream, encode
-from proreus.engine.api.server.request import Asked
+from proreus.engine.api.server.request import ApiRequest
 from proreus.engine.api.server.status import MethodNotAllowed
-from proreus.engine.api.usage import Measured
+from proreus.engine.api.usage import MeasuredUsage
 from proreus.engine.api.v1 import metrics, schedulers
-from proreus.engine.api.v1.images import ImageDoor
+from proreus.engine.api.v1.images import ImageRoutes
 from proreus.engine.api.v1.openapi import document
 from proreus.engine.api.v1.overview import Overview
-from proreus.engine.api.v1.usage import UseDoor
+from proreus.engine.api.v1.usage import UsageRoutes
 from proreus.engine.objects.errors import BadRequest, NotFound
 from proreus.engine.objects.kinds import POD
 from proreus.engine.objects.promotions import Promotion
@@ -47,7 +47,7 @@ class _Command(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     stdin: bytes = b""
 
 
-async def execute(runner: PodExec | None, pod: Pod, asked: Asked) -> Reply:
+async def execute(runner: PodExec | None, pod: Pod, asked: ApiRequest) -> Reply:
     """Run it in the pod; exit code and output, these as base64."""
     try:
         wanted = msgspec.convert(await asked.document(), _Command)
@@ -77,7 +77,7 @@ _DECISIONS_AT_FIRST = 100
 
 
 @dataclass(frozen=True)
-class PlainDefaults:
+class V1Defaults:
     """What the process around the door knows."""
 
     commands: PodExec | None = None
@@ -98,7 +98,7 @@ class PlainDefaults:
     """Where policies may lie that clients name by their path."""
 
 
-class PlainDoor:
+class V1Routes:
     """See the module."""
 
     def __init__(
@@ -108,14 +108,14 @@ class PlainDoor:
         counts: Counts,
         watches: Watches,
         watchdog: Watchdog,
-        defaults: PlainDefaults | None = None,
+        defaults: V1Defaults | None = None,
     ) -> None:
         self._registry, self._overview, self._counts, self._watches = registry, overview, counts, watches
         self._watchdog = watchdog
-        self._defaults = defaults or PlainDefaults()
-        self._images = ImageDoor(registry, self._defaults.images, self._defaults.relay)
-        self._measured = Measured(registry)
-        self._use = UseDoor(registry, self._measured, self._defaults.trends)
+        self._defaults = defaults or V1Defaults()
+        self._images = ImageRoutes(registry, self._defaults.images, self._defaults.relay)
+        self._measured = MeasuredUsage(registry)
+        self._use = UsageRoutes(registry, self._measured, self._defaults.trends)
         self._started = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         self._followers = Seats(_MOST_FOLLOWERS, _FOLLOWERS_EACH, "too many follow the events already")
 
@@ -123,7 +123,7 @@ class PlainDoor:
         """Watch no more."""
         await self._overview.stop()
 
-    async def answer(self, asked: Asked) -> Answer:
+    async def answer(self, asked: ApiRequest) -> Answer:
         """Whatever is asked of it."""
         path = segments(asked.path)[1:]
         verb = _VERBS.get(asked.method, "")
@@ -161,14 +161,14 @@ class PlainDoor:
             case _:
                 raise NotFound("the server could not find the requested resource")
 
-    async def _execute(self, namespace: str, name: str, asked: Asked) -> Answer:
+    async def _execute(self, namespace: str, name: str, asked: ApiRequest) -> Answer:
         pod = await self._registry.get(POD, namespace, name)
         node, relay = node_of(pod), self._defaults.relay
         if relay is not None and relay.is_elsewhere(node):
             return await relay.reply(node, asked, await asked.body())
         return await execute(self._defaults.commands, pod, asked)
 
-    async def _scheduler(self, name: str, verb: str, asked: Asked) -> Answer:
+    async def _scheduler(self, name: str, verb: str, asked: ApiRequest) -> Answer:
         match verb:
             case "update":
                 choice = schedulers.read_choice(await asked.document())
@@ -198,7 +198,7 @@ class PlainDoor:
         troubles = schedulers.Troubles(defaults.refused().get(name, ""), defaults.failing().get(name) or {})
         return schedulers.as_json(name, one, troubles, promotions.get(name))
 
-    async def _decisions(self, asked: Asked) -> Reply:
+    async def _decisions(self, asked: ApiRequest) -> Reply:
         limit = asked.number("limit")
         if limit == 0:
             raise BadRequest("limit: it is a whole number of 1 or more")
@@ -206,7 +206,7 @@ class PlainDoor:
         newest = [one.told for one in reversed(self._overview.decisions)]
         return Reply.of({"decisions": newest[: limit or _DECISIONS_AT_FIRST]})
 
-    async def _metrics(self, asked: Asked) -> Reply:
+    async def _metrics(self, asked: ApiRequest) -> Reply:
         await self._overview.look()
         containers = await self._measured.containers()
         found = metrics.families(self._counts, self._watches.open, self._watchdog, self._overview, containers)
@@ -218,7 +218,7 @@ class PlainDoor:
             case other:
                 raise BadRequest(f"format: {other[:80]!r} is neither json nor text")
 
-    async def _events(self, asked: Asked) -> Stream:
+    async def _events(self, asked: ApiRequest) -> Stream:
         self._followers.check(asked.client)
         await self._overview.look()
         return Stream(self._told(asked.client), b"text/event-stream", may_refuse=True)

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from proreus.engine.api.server.request import Asked
-from proreus.engine.api.usage import Measured, NodeMeasured, PodMeasured
+from proreus.engine.api.server.request import ApiRequest
+from proreus.engine.api.usage import MeasuredUsage, NodeMeasured, PodMeasured
 from proreus.engine.objects.errors import BadRequest
 from proreus.engine.objects.kinds import NODE, POD
 from proreus.engine.objects.registry import Registry
@@ -22,16 +22,16 @@ _ENDED = ("Succeeded", "Failed")
 _SORTS = ("cpu", "memory", "name")
 
 
-class UseDoor:
+class UsageRoutes:
     """`/v1/use/nodes` and `/v1/use/pods`.
 
     trends: who remembers the past of nodes in this process; of others, what they tell once a minute is known.
     """
 
-    def __init__(self, registry: Registry, measured: Measured, trends: Trends | None) -> None:
+    def __init__(self, registry: Registry, measured: MeasuredUsage, trends: Trends | None) -> None:
         self._registry, self._measured, self._trends = registry, measured, trends
 
-    async def nodes(self, asked: Asked) -> dict[str, Any]:
+    async def nodes(self, asked: ApiRequest) -> dict[str, Any]:
         """Rows of nodes."""
         sort, limit, points, day = _read(asked)
         chosen = selection(NODE, asked.query.get("labelSelector", ""))
@@ -53,7 +53,7 @@ class UseDoor:
             ],
         }
 
-    async def pods(self, asked: Asked) -> dict[str, Any]:
+    async def pods(self, asked: ApiRequest) -> dict[str, Any]:
         """Rows of pods, of one namespace or of all."""
         sort, limit, points, day = _read(asked)
         chosen = selection(POD, asked.query.get("labelSelector", ""), asked.query.get("fieldSelector", ""))
@@ -94,7 +94,7 @@ def thinned(values: Sequence[int], points: int) -> list[int]:
     return [round(sum(group) / len(group)) for group in reversed(groups)]
 
 
-def _read(asked: Asked) -> tuple[str, int, int, bool]:
+def _read(asked: ApiRequest) -> tuple[str, int, int, bool]:
     """How rows are sorted, how many there are, how many numbers of the past, and whether of a day."""
     sort = asked.query.get("sort", "name")
     if sort not in _SORTS:

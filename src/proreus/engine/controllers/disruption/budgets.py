@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from proreus.engine.controllers.instructions import Plan, Update
+from proreus.engine.controllers.instructions import ReconcileResult, UpdateObject
 from proreus.engine.controllers.workloads.pods import ready_since
 from proreus.engine.controllers.workloads.rolling_update import scaled_value
 from proreus.engine.objects.conditions import Condition, with_conditions
@@ -23,7 +23,7 @@ class NoScale(Exception):
     """A pod is managed by something that does not say how many there should be."""
 
 
-def reconcile_budget(budget: Object, pods: Sequence[Object], scale: Scale, now: float) -> Plan:
+def reconcile_budget(budget: Object, pods: Sequence[Object], scale: Scale, now: float) -> ReconcileResult:
     """The budget's status by the pods that it selects."""
     try:
         expected, desired = _wanted(budget, pods, scale)
@@ -92,7 +92,7 @@ def _granted(budget: Object, pods: Sequence[Object], now: float) -> dict[str, st
     }
 
 
-def _failed(budget: Object, why: str, now: float) -> Plan:
+def _failed(budget: Object, why: str, now: float) -> ReconcileResult:
     """Nothing may be disturbed where it cannot be counted."""
     before = budget.get("status") or {}
     told = Condition("DisruptionAllowed", "False", "SyncFailed", why)
@@ -109,7 +109,7 @@ def _conditions(budget: Object, told: Condition, now: float) -> list[dict[str, A
     return [{"message": "", **one, "observedGeneration": generation} for one in conditions]
 
 
-def _plan(budget: Object, status: dict[str, Any], again_in: float | None) -> Plan:
+def _plan(budget: Object, status: dict[str, Any], again_in: float | None) -> ReconcileResult:
     if status == (budget.get("status") or {}):
-        return Plan((), again_in)
-    return Plan((Update(BUDGET, {**budget, "status": status}, "status"),), again_in)
+        return ReconcileResult((), again_in)
+    return ReconcileResult((UpdateObject(BUDGET, {**budget, "status": status}, "status"),), again_in)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
-from proreus.engine.controllers.instructions import Instruction, Remove, Update
+from proreus.engine.controllers.instructions import DeleteObject, Instruction, UpdateObject
 from proreus.engine.objects.kinds import NAMESPACE, Kind
 from proreus.engine.objects.lifecycle import FOREGROUND, ORPHAN
 from proreus.engine.objects.metadata import Object, deleting, uid_of, with_metadata, without_finalizer
@@ -101,13 +101,13 @@ class GarbageGraph:
         solid = [ref for ref in references if ref not in dangling]
         waiting = [ref for ref in solid if self._waits_for_dependents(str(ref["uid"]))]
         if not solid:
-            yield Remove(kind, obj, propagation="Background")
+            yield DeleteObject(kind, obj, propagation="Background")
         elif len(waiting) == len(solid):
             has_own = bool(self._dependents.get(uid_of(obj)))
-            yield Remove(kind, obj, propagation="Foreground" if has_own else "Background")
+            yield DeleteObject(kind, obj, propagation="Foreground" if has_own else "Background")
         elif dangling or waiting:
             keep = [ref for ref in solid if ref not in waiting]
-            yield Update(kind, with_metadata(obj, ownerReferences=keep))
+            yield UpdateObject(kind, with_metadata(obj, ownerReferences=keep))
 
     def _foreground(self, kind: Kind, obj: Object) -> Iterator[Instruction]:
         """Dependents first; when none holds it any more it may go."""
@@ -119,11 +119,11 @@ class GarbageGraph:
                 has_own = bool(self._dependents.get(uid))
                 others = [ref for ref in _references(dependent) if str(ref["uid"]) != uid_of(obj)]
                 if not others:
-                    yield Remove(of, dependent, propagation="Foreground" if has_own else "Background")
+                    yield DeleteObject(of, dependent, propagation="Foreground" if has_own else "Background")
         if not blocking:
             free = without_finalizer(obj, FOREGROUND)
             if free is not None:
-                yield Update(kind, free)
+                yield UpdateObject(kind, free)
 
     def _orphaned(self, kind: Kind, obj: Object) -> Iterator[Instruction]:
         """Dependents are let go; when none states it any more it may go."""
@@ -131,11 +131,11 @@ class GarbageGraph:
         for uid in dependents:
             of, dependent = self._objects[uid]
             keep = [ref for ref in _references(dependent) if str(ref["uid"]) != uid_of(obj)]
-            yield Update(of, with_metadata(dependent, ownerReferences=keep))
+            yield UpdateObject(of, with_metadata(dependent, ownerReferences=keep))
         if not dependents:
             free = without_finalizer(obj, ORPHAN)
             if free is not None:
-                yield Update(kind, free)
+                yield UpdateObject(kind, free)
 
     def _blocks(self, dependent: Object, owner: str) -> bool:
         return any(ref.get("blockOwnerDeletion") and ref["uid"] == owner for ref in _references(dependent))
@@ -173,9 +173,13 @@ def empty_out(namespace: Object, contents: Mapping[Kind, Sequence[Object]]) -> l
     if not deleting(namespace):
         return []
     if any(contents.values()):
-        return [Remove(kind, obj) for kind, many in contents.items() for obj in many if not deleting(obj)]
+        return [
+            DeleteObject(kind, obj) for kind, many in contents.items() for obj in many if not deleting(obj)
+        ]
     finalizers = (namespace.get("spec") or {}).get("finalizers") or ()
     if _FINALIZER not in finalizers:
         return []
     left = [one for one in finalizers if one != _FINALIZER]
-    return [Update(NAMESPACE, {**namespace, "spec": {**namespace["spec"], "finalizers": left}}, "finalize")]
+    return [
+        UpdateObject(NAMESPACE, {**namespace, "spec": {**namespace["spec"], "finalizers": left}}, "finalize")
+    ]

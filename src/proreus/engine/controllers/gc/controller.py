@@ -13,8 +13,8 @@ from proreus.engine.controllers.gc.expiry import EVENT_SECONDS, old_events, olde
 from proreus.engine.controllers.instructions import Instruction
 from proreus.engine.controllers.workloads.replica_sets import replicas_of
 from proreus.engine.leader_election import Term
-from proreus.engine.objects.errors import NotFound, Refused
-from proreus.engine.objects.event_recorder import Recorder
+from proreus.engine.objects.errors import NotFound, StatusError
+from proreus.engine.objects.event_recorder import EventRecorder
 from proreus.engine.objects.kinds import (
     BUDGET,
     BY_KIND,
@@ -58,7 +58,7 @@ _SWEEPS_IN_A_LIFE = 12
 """Events are looked for so often, at most, in the time that one is kept."""
 
 
-class Housekeeping:
+class GcController:
     """See the module; `informers` follow at least `FOLLOWED`."""
 
     def __init__(
@@ -72,7 +72,7 @@ class Housekeeping:
         self._registry, self._timers, self._informers = registry, timers, informers
         self._term = term
         self._event_seconds = event_seconds
-        self._recorder = Recorder(registry, "proreus-housekeeping", timers.wall)
+        self._recorder = EventRecorder(registry, "proreus-housekeeping", timers.wall)
         self._graph = GarbageGraph()
         self._budgets: set[tuple[str, str]] = set()
         self._owners_changed, self._budgets_changed = asyncio.Event(), asyncio.Event()
@@ -125,7 +125,7 @@ class Housekeeping:
                     self._graph.again(uid)
             for uid, many in judged:
                 for outcome in [next(outcomes) for _ in many]:
-                    if isinstance(outcome, Refused) and not isinstance(outcome, NotFound):
+                    if isinstance(outcome, StatusError) and not isinstance(outcome, NotFound):
                         self._graph.again(uid)
                         failed = True
             if failed:
@@ -154,7 +154,7 @@ class Housekeeping:
                 found = await self._registry.get(kind, namespace if kind.namespaced else "", ref["name"])
             except NotFound:
                 absent.add(uid)
-            except Refused:
+            except StatusError:
                 unclear.add(uid)
             else:
                 if uid_of(found) != uid:
@@ -189,7 +189,7 @@ class Housekeeping:
                     self._timers.call_at(when, self._mark_budget, key)
             if instructions:
                 outcomes = await self._carry_out(instructions)
-                if any(isinstance(one, Refused) and not isinstance(one, NotFound) for one in outcomes):
+                if any(isinstance(one, StatusError) and not isinstance(one, NotFound) for one in outcomes):
                     await asyncio.sleep(_RETRY_SECONDS)
                     self._budgets.update(keys)
                     self._budgets_changed.set()
@@ -227,7 +227,7 @@ class Housekeeping:
             for namespace in leaving:
                 try:
                     contents = await self._contents(name_of(namespace))
-                except Refused:
+                except StatusError:
                     continue
                 await self._carry_out(empty_out(namespace, contents))
             if leaving:
@@ -257,7 +257,7 @@ class Housekeeping:
         while True:
             try:
                 page = await self._registry.list(EVENT, limit=_PAGE, after=after)
-            except Refused:
+            except StatusError:
                 return 0.0
             await self._carry_out(old_events(page.items, now, self._event_seconds))
             oldest = min(oldest, oldest_event(page.items, now, self._event_seconds))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from proreus.engine.controllers.instructions import Instruction, Remove
+from proreus.engine.controllers.instructions import DeleteObject, Instruction
 from proreus.engine.controllers.workloads.pods import phase_of
 from proreus.engine.objects.kinds import EVENT, POD
 from proreus.engine.objects.metadata import Object, created, deleting, name_of
@@ -17,7 +17,7 @@ MOST_ENDED_PODS = 12_500
 
 def old_events(events: Iterable[Object], now: float, keep: float = EVENT_SECONDS) -> list[Instruction]:
     """Events that nobody saw again for so long."""
-    return [Remove(EVENT, event) for event in events if _last(event) + keep < now]
+    return [DeleteObject(EVENT, event) for event in events if _last(event) + keep < now]
 
 
 def oldest_event(events: Iterable[Object], now: float, keep: float = EVENT_SECONDS) -> float:
@@ -31,7 +31,7 @@ def surplus_pods(pods: Iterable[Object], most: int = MOST_ENDED_PODS) -> list[In
     if len(ended) <= most:
         return []
     ended.sort(key=lambda pod: (created(pod), name_of(pod)))
-    return [Remove(POD, pod, grace=0) for pod in ended[: len(ended) - most]]
+    return [DeleteObject(POD, pod, grace=0) for pod in ended[: len(ended) - most]]
 
 
 def _last(event: Object) -> float:

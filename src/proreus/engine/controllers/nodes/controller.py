@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Mapping
 
 from proreus.engine.controllers.executor import carry_out
-from proreus.engine.controllers.instructions import Instruction, Remove
+from proreus.engine.controllers.instructions import DeleteObject, Instruction
 from proreus.engine.controllers.nodes.lifecycle import NodeLifecycle, Patience
 from proreus.engine.controllers.nodes.taint_eviction import BY_LOSS
 from proreus.engine.leader_election import Term
-from proreus.engine.objects.errors import NotFound, Refused
-from proreus.engine.objects.event_recorder import Recorder
+from proreus.engine.objects.errors import NotFound, StatusError
+from proreus.engine.objects.event_recorder import EventRecorder
 from proreus.engine.objects.kinds import LEASE, LEASE_NAMESPACE, NODE, POD, Kind
 from proreus.engine.objects.metadata import Object, name_of, namespace_of
 from proreus.engine.objects.registry import ObjectEvent, Registry
@@ -38,7 +38,7 @@ class NodeHost:
         self._registry, self._timers, self._informers = registry, timers, informers
         self._term = term
         self._core = NodeLifecycle(patience or Patience())
-        self._recorder = Recorder(registry, "proreus-node-agent", timers.wall)
+        self._recorder = EventRecorder(registry, "proreus-node-agent", timers.wall)
         informers[NODE].subscribe(self._node_changed)
         informers[LEASE].subscribe(self._lease_changed)
         informers[POD].subscribe(self._pod_changed)
@@ -66,7 +66,7 @@ class NodeHost:
             if node not in gone:
                 gone[node] = await self._is_gone(node)
             if gone[node]:
-                found.append(Remove(POD, pod, grace=0, disruption=BY_LOSS))
+                found.append(DeleteObject(POD, pod, grace=0, disruption=BY_LOSS))
         return found
 
     async def _is_gone(self, node: str) -> bool:
@@ -74,7 +74,7 @@ class NodeHost:
             await self._registry.get(NODE, "", node)
         except NotFound:
             return True
-        except Refused:
+        except StatusError:
             return False
         return False
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from proreus.engine.controllers.instructions import Instruction, Note, Remove, Update
+from proreus.engine.controllers.instructions import DeleteObject, Instruction, RecordEvent, UpdateObject
 from proreus.engine.controllers.nodes.taint_eviction import (
     BY_TAINT,
     DEFAULT_SECONDS,
@@ -147,15 +147,15 @@ class NodeLifecycle:
         if silent and (ready is None or ready["status"] != "Unknown"):
             status = standing.get("status") or {}
             conditions = with_conditions(status.get("conditions") or (), _unknown(status), now.wall)
-            yield Update(NODE, {**standing, "status": {**status, "conditions": conditions}}, "status")
+            yield UpdateObject(NODE, {**standing, "status": {**status, "conditions": conditions}}, "status")
             told = f"Node {name_of(standing)} status is now: NodeNotReady"
-            yield Note(NODE, standing, "Normal", "NodeNotReady", told)
+            yield RecordEvent(NODE, standing, "Normal", "NodeNotReady", told)
             return  # the taints follow when this is seen
         taints = list(_wanted_taints(standing, now.wall))
         if taints != (standing["spec"].get("taints") or []):
             others = {key: value for key, value in standing["spec"].items() if key != "taints"}
             spec = {**others, "taints": taints} if taints else others
-            yield Update(NODE, {**standing, "spec": spec})
+            yield UpdateObject(NODE, {**standing, "spec": spec})
 
     def _evicted(self, name: str, node: _Node, now: Moment) -> Iterator[Instruction]:
         taints = executing(node.object)
@@ -166,8 +166,8 @@ class NodeLifecycle:
                 continue
             kept = seconds_kept(pod, taints, self.patience.toleration)
             if kept is not None and now.steady >= node.tainted + kept:
-                yield Remove(POD, pod, disruption=BY_TAINT)
-                yield Note(
+                yield DeleteObject(POD, pod, disruption=BY_TAINT)
+                yield RecordEvent(
                     POD, pod, "Normal", "TaintManagerEviction", f"Marking for deletion Pod {_path(pod)}"
                 )
 

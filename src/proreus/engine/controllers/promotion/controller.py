@@ -15,8 +15,8 @@ from typing import Any
 from proreus.engine.controllers.promotion.core import GateOptions, begun, judged, not_judged
 from proreus.engine.controllers.promotion.evaluation import Case, Weigh, weighing_apart
 from proreus.engine.leader_election import Term
-from proreus.engine.objects.errors import Fenced, NotFound, Refused
-from proreus.engine.objects.intents import Want
+from proreus.engine.objects.errors import Fenced, NotFound, StatusError
+from proreus.engine.objects.intents import Intent
 from proreus.engine.objects.kinds import CONFIG_MAP
 from proreus.engine.objects.promotions import NAME, Promotion, read_promotions, written
 from proreus.engine.objects.registry import Registry
@@ -71,7 +71,7 @@ class Promoter:
                 await self._look(weigh)
             except Fenced:
                 self._term.fenced()
-            except (Refused, StoreError) as error:
+            except (StatusError, StoreError) as error:
                 _log.warning("judging candidates: %s; trying again", error)
             await asyncio.sleep(_LOOK_SECONDS)
 
@@ -119,12 +119,12 @@ class Promoter:
 
     async def _write(self, promotions: dict[str, Promotion]) -> None:
         data = written(promotions)
-        want: Want
+        want: Intent
         if await self._config_map(NAME) is None:
             made = {"metadata": {"name": NAME, "namespace": NAMESPACE}, "data": data}
             want = await self._registry.creating(CONFIG_MAP, made)
         else:
             want = self._registry.editing(CONFIG_MAP, NAMESPACE, NAME, lambda one: {**one, "data": data})
         (outcome,) = await self._registry.commit_each([want], self._term.fence)
-        if isinstance(outcome, Refused):
+        if isinstance(outcome, StatusError):
             raise outcome

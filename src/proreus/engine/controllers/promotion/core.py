@@ -18,7 +18,7 @@ from proreus.engine.objects.promotions import Promotion, Stage, in_share
 from proreus.engine.objects.scheduler_config import Chosen
 from proreus.model.cluster_trace import PodTrace
 from proreus.model.duel import Duel
-from proreus.policies.promotion_rule import Difference, rule_on
+from proreus.policies.promotion_rule import CandidateGain, rule_on
 
 _NORMAL = 1.96
 _LEAST_WAIT = 1.0
@@ -43,7 +43,7 @@ class GateOptions:
 
 
 @dataclass(frozen=True)
-class Live:
+class LiveEvidence:
     """How pods of the share and the rest fared, since the candidate has its share."""
 
     share: tuple[float, ...] = ()
@@ -59,7 +59,7 @@ class Evidence:
     """What is known of a candidate at a judgement."""
 
     replay: Duel
-    live: Live
+    live: LiveEvidence
 
 
 def begun(chosen: Chosen, now: float) -> Promotion:
@@ -67,7 +67,7 @@ def begun(chosen: Chosen, now: float) -> Promotion:
     return Promotion(chosen.policy, chosen.candidate, now, stage_since=now, told="not judged yet")
 
 
-def lived(pods: Iterable[PodTrace], chosen: Chosen, since: float, now: float) -> Live:
+def lived(pods: Iterable[PodTrace], chosen: Chosen, since: float, now: float) -> LiveEvidence:
     """What a trace says of the pods that came since then; pods: of the schedulerName in question."""
     share: list[float] = []
     rest: list[float] = []
@@ -82,7 +82,7 @@ def lived(pods: Iterable[PodTrace], chosen: Chosen, since: float, now: float) ->
             continue  # deleted while it waited: nobody's doing
         arm = share if in_share(pod.uid, chosen.share) else rest
         arm.append((pod.bound if pod.bound is not None else now) - pod.created)
-    return Live(tuple(share), tuple(rest), decided, fallbacks)
+    return LiveEvidence(tuple(share), tuple(rest), decided, fallbacks)
 
 
 def judged(promotion: Promotion, evidence: Evidence, now: float, options: GateOptions) -> Promotion:
@@ -130,18 +130,18 @@ def _verdict(stage: Stage, evidence: Evidence, options: GateOptions) -> tuple[St
     return _NEXT[stage], f"better: {said}"
 
 
-def shorter_waits(replay: Duel) -> Difference:
+def shorter_waits(replay: Duel) -> CandidateGain:
     """By what part of it the candidate makes the mean wait shorter."""
     return _less(replay.waits, _LEAST_WAIT)
 
 
-def _part(less: Difference) -> str:
+def _part(less: CandidateGain) -> str:
     """A difference from `_less` in words, as a change of what there is."""
     mean, low, high = (f"{-100 * one:+.0f} %" for one in (less.mean, less.high, less.low))
     return f"{mean} of the larger, 95 % interval {low} to {high}"
 
 
-def _worse_in_life(live: Live, options: GateOptions) -> str:
+def _worse_in_life(live: LiveEvidence, options: GateOptions) -> str:
     if min(len(live.share), len(live.rest)) < options.least_each:
         return ""
     difference = _means_apart(live.rest, live.share)
@@ -154,7 +154,7 @@ def _worse_in_life(live: Live, options: GateOptions) -> str:
     )
 
 
-def _less(pairs: Sequence[tuple[float, float]], least: float) -> Difference:
+def _less(pairs: Sequence[tuple[float, float]], least: float) -> CandidateGain:
     """By what part of the larger of the two the candidate has less, between -1 and 1.
 
     Parts, since one crowded draw would outweigh all others in seconds; least: below this a difference counts
@@ -164,13 +164,13 @@ def _less(pairs: Sequence[tuple[float, float]], least: float) -> Difference:
     differences = [(mine - other) / max(mine, other, least) for mine, other in pairs]
     mean = math.fsum(differences) / len(differences)
     half = _NORMAL * math.sqrt(_variance(differences))
-    return Difference(mean, max(mean - half, -1.0), min(mean + half, 1.0))
+    return CandidateGain(mean, max(mean - half, -1.0), min(mean + half, 1.0))
 
 
-def _means_apart(more: Sequence[float], less: Sequence[float]) -> Difference:
+def _means_apart(more: Sequence[float], less: Sequence[float]) -> CandidateGain:
     mean = math.fsum(more) / len(more) - math.fsum(less) / len(less)
     half = _NORMAL * math.sqrt(sum(_variance(one) / len(one) for one in (more, less)))
-    return Difference(mean, mean - half, mean + half)
+    return CandidateGain(mean, mean - half, mean + half)
 
 
 def _variance(values: Sequence[float]) -> float:

@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 
-from proreus.engine.controllers.promotion.core import Evidence, Live, lived
+from proreus.engine.controllers.promotion.core import Evidence, LiveEvidence, lived
 from proreus.engine.objects.promotions import Promotion
 from proreus.engine.objects.scheduler_config import Chosen, admitted_choice
 from proreus.engine.trace.segments import decode_all, trace_of
@@ -58,7 +58,7 @@ def weigh(values: Sequence[bytes], case: Case) -> Evidence:
         contest = Contest(admitted.policy, admitted.candidate, since, case.now)
         replay = _player(case.play)(trace, contest)
     except InputError:  # nothing has been recorded since then
-        return Evidence(Duel(0), Live())
+        return Evidence(Duel(0), LiveEvidence())
     pods = (pod for pod in trace.pods if pod.scheduler == case.scheduler)
     return Evidence(replay, lived(pods, case.chosen, case.promotion.stage_since, trace.end))
 

@@ -19,7 +19,7 @@ import msgspec
 
 from proreus.engine.controllers.trace.core import TraceCore
 from proreus.engine.leader_election import Term
-from proreus.engine.objects.errors import Fenced, Gone, Refused
+from proreus.engine.objects.errors import Fenced, Gone, StatusError
 from proreus.engine.objects.kinds import NAMESPACE, NODE, POD, REPLICA_SET, SERVICE, Kind
 from proreus.engine.objects.registry import ObjectEvent, Registry
 from proreus.engine.runtimes.clock import Timers
@@ -92,7 +92,7 @@ class TraceRecorder:
                 group.create_task(self._measure())
                 group.create_task(self._write())
         finally:
-            with contextlib.suppress(TimeoutError, StoreError, Refused):
+            with contextlib.suppress(TimeoutError, StoreError, StatusError):
                 async with asyncio.timeout(_LAST_SECONDS):
                     while self.core.waiting or self._unsure:
                         await self._append()
@@ -125,7 +125,7 @@ class TraceRecorder:
                         self._take(kind, event)
             except Gone:
                 relist = True
-            except Refused as error:
+            except StatusError as error:
                 _log.warning("recording %s: %s; trying again", kind.plural, error)
                 await asyncio.sleep(_AGAIN_SECONDS)
 
@@ -136,7 +136,7 @@ class TraceRecorder:
             await asyncio.sleep(self._options.measure_seconds)
             try:
                 told = await notes.all()
-            except Refused as error:
+            except StatusError as error:
                 _log.warning("reading what pods use: %s; trying again", error)
                 continue
             for note in told.values():

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from proreus.engine.controllers.instructions import Create, Instruction, Note, Plan
+from proreus.engine.controllers.instructions import CreateObject, Instruction, ReconcileResult, RecordEvent
 from proreus.engine.controllers.workloads.deployments import reconcile_deployment
 from proreus.engine.controllers.workloads.jobs import reconcile_job
 from proreus.engine.controllers.workloads.replica_sets import reconcile_replica_set
-from proreus.engine.objects.errors import Conflict, NotFound, Refused
+from proreus.engine.objects.errors import Conflict, NotFound, StatusError
 from proreus.engine.objects.kinds import DEPLOYMENT, JOB, POD, REPLICA_SET, Kind
 from proreus.engine.objects.metadata import Object
 from proreus.engine.objects.registry import Outcome
@@ -25,7 +25,7 @@ _MOST_NOTES = 10
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class OwnedObjects:
     """What a workload may own: its ReplicaSets (of a Deployment only) and its pods."""
 
     replica_sets: Sequence[Object] = ()
@@ -46,7 +46,7 @@ class TaskAgent:
     must_see: dict[Kind, int] = field(default_factory=dict)
     """The revision of its own last write, by kind: it looks only at what is as new."""
 
-    def look(self, workload: Object, around: Surroundings, now: float) -> Plan:
+    def look(self, workload: Object, around: OwnedObjects, now: float) -> ReconcileResult:
         """What is to be done, and when to look again."""
         match self.kind:
             case _ if self.kind is DEPLOYMENT:
@@ -70,21 +70,23 @@ class TaskAgent:
         failure, made, refused = "", 0, False
         notes: list[Instruction] = []
         for instruction, outcome in zip(instructions, outcomes, strict=True):
-            if not isinstance(outcome, Refused):
-                if not isinstance(instruction, Note):
+            if not isinstance(outcome, StatusError):
+                if not isinstance(instruction, RecordEvent):
                     revision = int(outcome["metadata"]["resourceVersion"])
                     known = self.must_see.get(instruction.kind, 0)
                     self.must_see[instruction.kind] = max(known, revision)
-                if isinstance(instruction, Create) and instruction.kind is POD:
+                if isinstance(instruction, CreateObject) and instruction.kind is POD:
                     made += 1
                     told = f"Created pod: {outcome['metadata']['name']}"
-                    notes.append(Note(self.kind, workload, "Normal", "SuccessfulCreate", told))
-            elif isinstance(instruction, Create):
+                    notes.append(RecordEvent(self.kind, workload, "Normal", "SuccessfulCreate", told))
+            elif isinstance(instruction, CreateObject):
                 failure, refused = outcome.message[:_MOST_WORDS], True
-            elif not isinstance(outcome, (NotFound, Conflict)) and not isinstance(instruction, Note):
+            elif not isinstance(outcome, (NotFound, Conflict)) and not isinstance(instruction, RecordEvent):
                 refused = True  # the store is away, or the status was not accepted
         if failure:
-            notes.append(Note(self.kind, workload, "Warning", "FailedCreate", f"Error creating: {failure}"))
+            notes.append(
+                RecordEvent(self.kind, workload, "Warning", "FailedCreate", f"Error creating: {failure}")
+            )
         self.failure = failure
         self.refusals = self.refusals + 1 if refused else 0
         return notes if made <= _MOST_NOTES else notes[:_MOST_NOTES]

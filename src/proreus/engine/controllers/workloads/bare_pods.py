@@ -7,7 +7,7 @@ between the two.
 
 from __future__ import annotations
 
-from proreus.engine.controllers.instructions import Create, Plan
+from proreus.engine.controllers.instructions import CreateObject, ReconcileResult
 from proreus.engine.controllers.nodes.taint_eviction import BY_TAINT
 from proreus.engine.controllers.workloads.pods import phase_of
 from proreus.engine.objects.conditions import find_condition
@@ -27,15 +27,15 @@ _OF_ONE_LIFE = (
 )
 
 
-def begin_anew(pod: Object) -> Plan:
+def begin_anew(pod: Object) -> ReconcileResult:
     """What to do about a pod whose object has gone."""
     lost = find_condition(pod, "DisruptionTarget")
     taken = lost is not None and lost["status"] == "True" and lost.get("reason") == BY_TAINT.reason
     wants = annotations_of(pod).get(RESCHEDULE) == "true" and controller_of(pod) is None
     if not taken or not wants or phase_of(pod) == "Succeeded":
-        return Plan()
+        return ReconcileResult()
     metadata = {key: value for key, value in pod["metadata"].items() if key not in _OF_ONE_LIFE}
     metadata["annotations"] = {k: v for k, v in annotations_of(pod).items() if k != DECISION}
     spec = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
     made = {"apiVersion": POD.api_version, "kind": POD.kind, "metadata": metadata, "spec": spec}
-    return Plan((Create(POD, made),))
+    return ReconcileResult((CreateObject(POD, made),))

@@ -12,14 +12,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from proreus.engine.controllers.executor import carry_out
-from proreus.engine.controllers.instructions import Instruction, Plan, Update
-from proreus.engine.controllers.workloads.agent import Surroundings, TaskAgent
+from proreus.engine.controllers.instructions import Instruction, ReconcileResult, UpdateObject
+from proreus.engine.controllers.workloads.agent import OwnedObjects, TaskAgent
 from proreus.engine.controllers.workloads.bare_pods import begin_anew
-from proreus.engine.controllers.workloads.job_finalizers import LeftBehind
+from proreus.engine.controllers.workloads.job_finalizers import JobFinalizers
 from proreus.engine.controllers.workloads.owner_index import OwnedIndex
 from proreus.engine.leader_election import Term
 from proreus.engine.objects.errors import Unserviceable
-from proreus.engine.objects.event_recorder import Recorder
+from proreus.engine.objects.event_recorder import EventRecorder
 from proreus.engine.objects.kinds import DEPLOYMENT, JOB, POD, REPLICA_SET, Kind
 from proreus.engine.objects.metadata import (
     Object,
@@ -59,7 +59,7 @@ class TaskHost:
     ) -> None:
         self._registry, self._timers, self._informers = registry, timers, informers
         self._term = term
-        self._recorder = Recorder(registry, "proreus-task-agent", timers.wall)
+        self._recorder = EventRecorder(registry, "proreus-task-agent", timers.wall)
         self._agents: dict[_Key, TaskAgent] = {}
         self._dirty: dict[_Key, None] = {}
         self._later: list[tuple[float, int, _Key]] = []
@@ -67,7 +67,7 @@ class TaskHost:
         self._count = 0
         self._anew: list[Object] = []
         self._pods, self._sets = OwnedIndex(), OwnedIndex()
-        self._left_behind = LeftBehind(registry, informers[JOB], self._pods)
+        self._left_behind = JobFinalizers(registry, informers[JOB], self._pods)
         self._something = asyncio.Event()
         for kind in WORKLOADS:
             informers[kind].subscribe(self._workload_changed(kind))
@@ -98,7 +98,7 @@ class TaskHost:
     async def _round(self) -> None:
         """Everyone whose workload changed looks once; what they say is done together."""
         revisions = {kind: self._informers[kind].revision for kind in FOLLOWED}
-        plans: list[tuple[_Key, Object, Plan]] = []
+        plans: list[tuple[_Key, Object, ReconcileResult]] = []
         now = self._timers.steady()
         waiting: dict[_Key, None] = {}
         for key in self._dirty:
@@ -142,12 +142,12 @@ class TaskHost:
     def _try_again(self, freed: Sequence[Instruction], outcomes: Sequence[Outcome]) -> None:
         """Pods that could not be let go; one that has changed meanwhile will be seen anyway."""
         for one, outcome in zip(freed, outcomes, strict=True):
-            if isinstance(one, Update) and isinstance(outcome, Unserviceable):
+            if isinstance(one, UpdateObject) and isinstance(outcome, Unserviceable):
                 self._left_behind.again(one.object)
         if self._left_behind.waiting:
             self._timers.call_at(self._timers.steady() + _RETRY_SECONDS, self._something.set)
 
-    def _schedule(self, key: _Key, plan: Plan) -> None:
+    def _schedule(self, key: _Key, plan: ReconcileResult) -> None:
         agent = self._agents[key]
         pauses = [one for one in (plan.again_in, agent.pause) if one is not None]
         if pauses:
@@ -159,15 +159,15 @@ class TaskHost:
             self._count += 1
             heapq.heappush(self._later, (when, self._count, key))
 
-    def _around(self, kind: Kind, workload: Object) -> Surroundings:
+    def _around(self, kind: Kind, workload: Object) -> OwnedObjects:
         uid, namespace = uid_of(workload), namespace_of(workload)
         if kind is DEPLOYMENT:
             sets = [*self._sets.owned_by(uid), *self._sets.free_in(namespace)]
             # Only who replaces all pods at once must know of those that are still leaving.
             recreates = (workload["spec"].get("strategy") or {}).get("type") == "Recreate"
             owned = self._sets.owned_by(uid) if recreates else ()
-            return Surroundings(sets, [pod for one in owned for pod in self._pods.owned_by(uid_of(one))])
-        return Surroundings((), [*self._pods.owned_by(uid), *self._pods.free_in(namespace)])
+            return OwnedObjects(sets, [pod for one in owned for pod in self._pods.owned_by(uid_of(one))])
+        return OwnedObjects((), [*self._pods.owned_by(uid), *self._pods.free_in(namespace)])
 
     def _workload_changed(self, kind: Kind) -> Any:
         def hear(event: ObjectEvent) -> None:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from proreus.engine.controllers.instructions import Create, Instruction, Note, Plan, Remove, Update
+from proreus.engine.controllers.instructions import (
+    CreateObject,
+    DeleteObject,
+    Instruction,
+    ReconcileResult,
+    RecordEvent,
+    UpdateObject,
+)
 from proreus.engine.controllers.workloads.pods import claim, phase_of
 from proreus.engine.controllers.workloads.replica_sets import replicas_of
 from proreus.engine.controllers.workloads.revisions import (
@@ -18,7 +25,7 @@ from proreus.engine.controllers.workloads.revisions import (
     sort_out,
 )
 from proreus.engine.controllers.workloads.rolling_update import (
-    Limits,
+    RolloutLimits,
     Sizes,
     cleanable,
     limits_of,
@@ -48,7 +55,7 @@ def reconcile_deployment(
     pods: Sequence[Object],
     now: float,
     failure: str = "",
-) -> Plan:
+) -> ReconcileResult:
     """The next step of its rollout, and its status.
 
     `replica_sets` are those that it owns or selects, `pods` those of these sets; `failure` is why the last
@@ -66,12 +73,12 @@ def reconcile_deployment(
         told = {**deployment, "status": status}
         if revision is not None:
             told = with_metadata(told, annotations={**annotations_of(deployment), REVISION: revision})
-        instructions.append(Update(DEPLOYMENT, told, "status"))
-    return Plan(tuple(instructions), seconds_to_deadline(deployment, status, now))
+        instructions.append(UpdateObject(DEPLOYMENT, told, "status"))
+    return ReconcileResult(tuple(instructions), seconds_to_deadline(deployment, status, now))
 
 
 def _next_step(
-    deployment: Object, revisions: Revisions, limits: Limits, pods: Sequence[Object]
+    deployment: Object, revisions: Revisions, limits: RolloutLimits, pods: Sequence[Object]
 ) -> list[Instruction]:
     """One step: renew, or scale, or begin the new ReplicaSet, or go down with the old ones, or clean up."""
     if deployment["spec"].get("paused") or scaling_asked(deployment, revisions):
@@ -80,7 +87,7 @@ def _next_step(
     if revisions.new is not None:
         fresh = renewed(deployment, revisions.new, revisions.next_revision)
         if fresh is not None:
-            return [Update(REPLICA_SET, fresh)]
+            return [UpdateObject(REPLICA_SET, fresh)]
     if not rolling(deployment):
         down: Sizes = {uid_of(one): 0 for one in revisions.old if replicas_of(one)}
         if down:
@@ -91,8 +98,8 @@ def _next_step(
     if revisions.new is None:
         made = new_replica_set(deployment, size, limits.most, revisions.next_revision)
         told = f"Scaled up replica set {name_of(made)} from 0 to {size}"
-        note = Note(DEPLOYMENT, deployment, "Normal", "ScalingReplicaSet", told)
-        return [Create(REPLICA_SET, made), *([note] if size else [])]
+        note = RecordEvent(DEPLOYMENT, deployment, "Normal", "ScalingReplicaSet", told)
+        return [CreateObject(REPLICA_SET, made), *([note] if size else [])]
     if size != replicas_of(revisions.new):
         return _scaled(deployment, revisions, limits, {uid_of(revisions.new): size})
     if rolling(deployment):
@@ -102,7 +109,9 @@ def _next_step(
     return _cleaned(deployment, revisions, paused=False)
 
 
-def _scaled(deployment: Object, revisions: Revisions, limits: Limits, sizes: Sizes) -> list[Instruction]:
+def _scaled(
+    deployment: Object, revisions: Revisions, limits: RolloutLimits, sizes: Sizes
+) -> list[Instruction]:
     """These ReplicaSets with their new sizes, and with what they were scaled for."""
     instructions: list[Instruction] = []
     for one in revisions.every:
@@ -115,18 +124,18 @@ def _scaled(deployment: Object, revisions: Revisions, limits: Limits, sizes: Siz
         if size == before and annotations == annotations_of(one):
             continue
         scaled = {**with_metadata(one, annotations=annotations), "spec": {**one["spec"], "replicas": size}}
-        instructions.append(Update(REPLICA_SET, scaled))
+        instructions.append(UpdateObject(REPLICA_SET, scaled))
         if size != before:
             way = "up" if size > before else "down"
             told = f"Scaled {way} replica set {name_of(one)} from {before} to {size}"
-            instructions.append(Note(DEPLOYMENT, deployment, "Normal", "ScalingReplicaSet", told))
+            instructions.append(RecordEvent(DEPLOYMENT, deployment, "Normal", "ScalingReplicaSet", told))
     return instructions
 
 
 def _cleaned(deployment: Object, revisions: Revisions, *, paused: bool) -> list[Instruction]:
     if not paused and not complete(deployment, deployment.get("status") or {}):
         return []
-    return [Remove(REPLICA_SET, one) for one in cleanable(deployment, revisions.old)]
+    return [DeleteObject(REPLICA_SET, one) for one in cleanable(deployment, revisions.old)]
 
 
 def _old_pods_run(revisions: Revisions, pods: Sequence[Object]) -> bool:

@@ -5,17 +5,17 @@ That the Job is gone is believed only of the store itself: one watch may be behi
 
 from __future__ import annotations
 
-from proreus.engine.controllers.instructions import Instruction, Update
+from proreus.engine.controllers.instructions import Instruction, UpdateObject
 from proreus.engine.controllers.workloads.job_pods import FINALIZER, tracked
 from proreus.engine.controllers.workloads.owner_index import OwnedIndex
-from proreus.engine.objects.errors import NotFound, Refused
+from proreus.engine.objects.errors import NotFound, StatusError
 from proreus.engine.objects.kinds import JOB, POD
 from proreus.engine.objects.metadata import Object, controller_of, namespace_of, uid_of, without_finalizer
 from proreus.engine.objects.registry import Registry
 from proreus.engine.watch.shared_informer import SharedInformer
 
 
-class LeftBehind:
+class JobFinalizers:
     """Remembers which Jobs may have left pods behind; see the module."""
 
     def __init__(self, registry: Registry, jobs: SharedInformer, pods: OwnedIndex) -> None:
@@ -44,11 +44,11 @@ class LeftBehind:
             try:
                 if not any(self._pods.owned_by(uid)) or await self._stands(uid, namespace, name):
                     continue
-            except Refused:
+            except StatusError:
                 self._jobs_gone[uid] = namespace, name
                 continue
             freed = (without_finalizer(pod, FINALIZER) for pod in self._pods.owned_by(uid))
-            instructions += [Update(POD, pod) for pod in freed if pod is not None]
+            instructions += [UpdateObject(POD, pod) for pod in freed if pod is not None]
         return instructions
 
     async def _stands(self, uid: str, namespace: str, name: str) -> bool:

@@ -20,7 +20,7 @@ _LEGACY = ("controller-uid", "job-name")
 
 
 @dataclass(frozen=True)
-class Tally:
+class JobTally:
     """How the pods of a Job ended, each counted once, however often one looks and whoever deletes them.
 
     A pod that ended is first written down as uncounted, then loses its finalizer, and is then counted; until
@@ -44,11 +44,11 @@ class Tally:
         return self.failed + len(self.uncounted_failed)
 
 
-def standing_tally(job: Object) -> Tally:
+def standing_tally(job: Object) -> JobTally:
     """As the Job's status states it."""
     status = job.get("status") or {}
     uncounted = status.get("uncountedTerminatedPods") or {}
-    return Tally(
+    return JobTally(
         int(status.get("succeeded") or 0),
         int(status.get("failed") or 0),
         frozenset(uncounted.get("succeeded") or ()),
@@ -57,13 +57,13 @@ def standing_tally(job: Object) -> Tally:
 
 
 def counted_on(
-    job: Object, standing: Tally, pods: Sequence[Object], later: frozenset[str] = frozenset()
-) -> Tally:
+    job: Object, standing: JobTally, pods: Sequence[Object], later: frozenset[str] = frozenset()
+) -> JobTally:
     """The tally with what can be counted now, and with what has ended since; later: not yet these."""
     held = {uid_of(pod): pod for pod in pods if tracked(pod)}
     known = standing.uncounted_succeeded | standing.uncounted_failed | later
     ended = [pod for uid, pod in held.items() if uid not in known]
-    return Tally(
+    return JobTally(
         standing.succeeded + len(standing.uncounted_succeeded - held.keys()),
         standing.failed + len(standing.uncounted_failed - held.keys()),
         (standing.uncounted_succeeded & held.keys())

@@ -6,7 +6,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from proreus.engine.controllers.instructions import Create, Instruction, Note, Plan, Remove, Update, sooner
+from proreus.engine.controllers.instructions import (
+    CreateObject,
+    DeleteObject,
+    Instruction,
+    ReconcileResult,
+    RecordEvent,
+    UpdateObject,
+    sooner,
+)
 from proreus.engine.controllers.workloads.job_failure_policy import (
     FAIL_JOB,
     counts,
@@ -31,7 +39,7 @@ from proreus.engine.controllers.workloads.job_indexes import (
 from proreus.engine.controllers.workloads.job_pods import (
     CONTROLLER_UID,
     FINALIZER,
-    Tally,
+    JobTally,
     counted_on,
     failures_in_a_row,
     finished_at,
@@ -58,7 +66,7 @@ class _Seen:
 
     job: Object
     pods: Sequence[Object]
-    tally: Tally
+    tally: JobTally
     indexes: frozenset[int]
     """That have succeeded; of an Indexed Job only."""
     lost: frozenset[int]
@@ -89,7 +97,7 @@ class _Seen:
         return len(self.indexes) if self.indexed else self.tally.all_succeeded
 
 
-def reconcile_job(job: Object, pods: Iterable[Object], now: float) -> Plan:
+def reconcile_job(job: Object, pods: Iterable[Object], now: float) -> ReconcileResult:
     """What brings the Job on: pods made or ended, their ends counted, its status."""
     # A Job that states no selector has the pods that carry its uid, as the API server would have it.
     selector = read_selector(job["spec"].get("selector")) or match_labels({CONTROLLER_UID: uid_of(job)})
@@ -103,7 +111,7 @@ def reconcile_job(job: Object, pods: Iterable[Object], now: float) -> Plan:
     kept = kept_for_their_counts(job, mine, done | lost)
     instructions += _let_go(job, mine, everything=deleting(job), but=kept)
     if deleting(job):
-        return Plan(tuple(instructions))
+        return ReconcileResult(tuple(instructions))
     seen = _Seen(job, mine, counted_on(job, standing, mine), done, lost, now)
     verdict = _verdict(seen)
     if verdict is None:
@@ -111,15 +119,15 @@ def reconcile_job(job: Object, pods: Iterable[Object], now: float) -> Plan:
     suspended = bool(job["spec"].get("suspend")) and verdict is None
     wait: float | None = None
     if verdict is not None or suspended:
-        instructions += [Remove(POD, pod) for pod in seen.living]
+        instructions += [DeleteObject(POD, pod) for pod in seen.living]
     else:
         made, wait = _manage(seen)
         instructions += made
     status = _status(seen, verdict, suspended=suspended)
     if status != (job.get("status") or {}):
         instructions += _noted(job, status)
-        instructions.append(Update(JOB, {**job, "status": status}, "status"))
-    return Plan(tuple(instructions), sooner(wait, _seconds_to_deadline(job, status, now)))
+        instructions.append(UpdateObject(JOB, {**job, "status": status}, "status"))
+    return ReconcileResult(tuple(instructions), sooner(wait, _seconds_to_deadline(job, status, now)))
 
 
 def _manage(seen: _Seen) -> tuple[list[Instruction], float | None]:
@@ -133,9 +141,9 @@ def _manage(seen: _Seen) -> tuple[list[Instruction], float | None]:
         wanted = min(parallelism, max(0, int(completions) - seen.succeeded - len(seen.lost)))
     misplaced = _misplaced(seen) if seen.indexed else []
     if misplaced:
-        return [Remove(POD, pod) for pod in misplaced], None
+        return [DeleteObject(POD, pod) for pod in misplaced], None
     if len(living) > wanted:
-        return [Remove(POD, pod) for pod in first_to_go(living)[: len(living) - wanted]], None
+        return [DeleteObject(POD, pod) for pod in first_to_go(living)[: len(living) - wanted]], None
     occupied = len(living) + (len(seen.leaving) if replaces_only_ended(seen.job) else 0)
     missing = min(wanted - occupied, MOST_AT_ONCE)
     if missing <= 0:
@@ -146,8 +154,8 @@ def _manage(seen: _Seen) -> tuple[list[Instruction], float | None]:
     if left > 0:
         return [], left
     if not seen.indexed:
-        return [Create(POD, job_pod(seen.job))] * missing, None
-    return [Create(POD, job_pod(seen.job, index)) for index in _free_indexes(seen)[:missing]], None
+        return [CreateObject(POD, job_pod(seen.job))] * missing, None
+    return [CreateObject(POD, job_pod(seen.job, index)) for index in _free_indexes(seen)[:missing]], None
 
 
 def _next_tries(seen: _Seen, missing: int) -> tuple[list[Instruction], float | None]:
@@ -165,7 +173,7 @@ def _next_tries(seen: _Seen, missing: int) -> tuple[list[Instruction], float | N
         if left > 0:
             wait = sooner(wait, left)
         else:
-            made.append(Create(POD, job_pod(seen.job, index, counts_after(seen.job, last))))
+            made.append(CreateObject(POD, job_pod(seen.job, index, counts_after(seen.job, last))))
     return made, wait
 
 
@@ -298,20 +306,20 @@ def _let_go(
         if tracked(pod) and (everything or overlooked or uid_of(pod) in known):
             free = without_finalizer(pod, FINALIZER)
             if free is not None:
-                instructions.append(Update(POD, free))
+                instructions.append(UpdateObject(POD, free))
     return instructions
 
 
-def _after_the_end(job: Object, instructions: list[Instruction], now: float) -> Plan:
+def _after_the_end(job: Object, instructions: list[Instruction], now: float) -> ReconcileResult:
     """It is kept as long as it says, then deleted with its pods."""
     limit = job["spec"].get("ttlSecondsAfterFinished")
     ended = _finished(job)
     if limit is None or ended is None or deleting(job):
-        return Plan(tuple(instructions))
+        return ReconcileResult(tuple(instructions))
     left = ended + float(limit) - now
     if left > 0:
-        return Plan(tuple(instructions), left)
-    return Plan((*instructions, Remove(JOB, job, propagation="Foreground")))
+        return ReconcileResult(tuple(instructions), left)
+    return ReconcileResult((*instructions, DeleteObject(JOB, job, propagation="Foreground")))
 
 
 def _finished(job: Object) -> float | None:
@@ -340,10 +348,12 @@ def _noted(job: Object, status: dict[str, Any]) -> list[Instruction]:
         if before is not None and before.get("status") == condition.get("status"):
             continue
         if kind == "Failed":
-            notes.append(Note(JOB, job, "Warning", condition.get("reason", ""), condition.get("message", "")))
+            notes.append(
+                RecordEvent(JOB, job, "Warning", condition.get("reason", ""), condition.get("message", ""))
+            )
         elif kind in events and condition.get("status") == "True":
             told = "Job completed" if kind == "Complete" else condition.get("message", "")
-            notes.append(Note(JOB, job, *events[kind], told))
+            notes.append(RecordEvent(JOB, job, *events[kind], told))
     return notes
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from proreus.engine.controllers.instructions import Instruction, Update
+from proreus.engine.controllers.instructions import Instruction, UpdateObject
 from proreus.engine.objects.conditions import find_condition, holds
 from proreus.engine.objects.kinds import POD, Kind
 from proreus.engine.objects.metadata import (
@@ -66,10 +66,10 @@ def claim(
                 mine.append(one)
             else:
                 owners = [ref for ref in one["metadata"]["ownerReferences"] if not ref.get("controller")]
-                instructions.append(Update(of, with_metadata(one, ownerReferences=owners)))
+                instructions.append(UpdateObject(of, with_metadata(one, ownerReferences=owners)))
         elif matches and controller_of(one) is None and not deleting(one) and not deleting(owner):
             owners = [*(one["metadata"].get("ownerReferences") or ()), owner_reference(kind, owner)]
-            instructions.append(Update(of, with_metadata(one, ownerReferences=owners)))
+            instructions.append(UpdateObject(of, with_metadata(one, ownerReferences=owners)))
             mine.append(one)
     return mine, instructions
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from proreus.engine.controllers.instructions import Create, Note, Plan, Remove, Update, sooner
+from proreus.engine.controllers.instructions import (
+    CreateObject,
+    DeleteObject,
+    ReconcileResult,
+    RecordEvent,
+    UpdateObject,
+    sooner,
+)
 from proreus.engine.controllers.workloads.pods import (
     active,
     claim,
@@ -21,7 +28,9 @@ MOST_AT_ONCE = 500
 """Pods made or taken in one go."""
 
 
-def reconcile_replica_set(replica_set: Object, pods: Iterable[Object], now: float, failure: str = "") -> Plan:
+def reconcile_replica_set(
+    replica_set: Object, pods: Iterable[Object], now: float, failure: str = ""
+) -> ReconcileResult:
     """What brings its pods nearer to what it asks for; `failure` is why the last attempt made none.
 
     `pods` are those of its namespace that it owns or selects. The status comes last, and is of what was seen.
@@ -33,12 +42,12 @@ def reconcile_replica_set(replica_set: Object, pods: Iterable[Object], now: floa
     if not deleting(replica_set):
         if missing > 0:
             pod = pod_from(REPLICA_SET, replica_set, spec["template"])
-            instructions += [Create(POD, pod)] * min(missing, MOST_AT_ONCE)
+            instructions += [CreateObject(POD, pod)] * min(missing, MOST_AT_ONCE)
         elif missing < 0:
             for pod in first_to_go(living)[: min(-missing, MOST_AT_ONCE)]:
-                instructions.append(Remove(POD, pod))
+                instructions.append(DeleteObject(POD, pod))
                 told = f"Deleted pod: {name_of(pod)}"
-                instructions.append(Note(REPLICA_SET, replica_set, "Normal", "SuccessfulDelete", told))
+                instructions.append(RecordEvent(REPLICA_SET, replica_set, "Normal", "SuccessfulDelete", told))
     min_ready = float(spec.get("minReadySeconds") or 0)
     waits = [seconds_to_available(pod, min_ready, now) for pod in living]
     status = _status(replica_set, living, waits)
@@ -46,8 +55,8 @@ def reconcile_replica_set(replica_set: Object, pods: Iterable[Object], now: floa
     if conditions:
         status["conditions"] = conditions
     if status != (replica_set.get("status") or {}):
-        instructions.append(Update(REPLICA_SET, {**replica_set, "status": status}, "status"))
-    return Plan(tuple(instructions), sooner(*(wait for wait in waits if wait)))
+        instructions.append(UpdateObject(REPLICA_SET, {**replica_set, "status": status}, "status"))
+    return ReconcileResult(tuple(instructions), sooner(*(wait for wait in waits if wait)))
 
 
 def replicas_of(obj: Object) -> int:

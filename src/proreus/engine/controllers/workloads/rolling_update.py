@@ -16,7 +16,7 @@ Sizes = dict[str, int]
 
 
 @dataclass(frozen=True)
-class Limits:
+class RolloutLimits:
     """How far a rollout may go from what was asked for."""
 
     desired: int
@@ -36,17 +36,17 @@ class Limits:
         return self.desired - self.unavailable
 
 
-def limits_of(deployment: Object) -> Limits:
+def limits_of(deployment: Object) -> RolloutLimits:
     """As the Deployment states them; percentages of what is desired."""
     desired = replicas_of(deployment)
     if not rolling(deployment) or desired == 0:
-        return Limits(desired, 0, 0)
+        return RolloutLimits(desired, 0, 0)
     stated = (deployment["spec"].get("strategy") or {}).get("rollingUpdate") or {}
     surge = scaled_value(stated.get("maxSurge", "25%"), desired, up=True)
     unavailable = scaled_value(stated.get("maxUnavailable", "25%"), desired, up=False)
     if surge == 0 and unavailable == 0:
         unavailable = 1  # neither more nor fewer: no rollout could ever begin
-    return Limits(desired, surge, min(unavailable, desired))
+    return RolloutLimits(desired, surge, min(unavailable, desired))
 
 
 def rolling(deployment: Object) -> bool:
@@ -62,7 +62,7 @@ def scaled_value(stated: object, of: int, *, up: bool) -> int:
     return int(str(stated))
 
 
-def new_size(limits: Limits, revisions: Revisions, *, little_by_little: bool) -> int:
+def new_size(limits: RolloutLimits, revisions: Revisions, *, little_by_little: bool) -> int:
     """What the new ReplicaSet may have now."""
     standing = replicas_of(revisions.new) if revisions.new is not None else 0
     if not little_by_little or standing >= limits.desired:
@@ -71,7 +71,7 @@ def new_size(limits: Limits, revisions: Revisions, *, little_by_little: bool) ->
     return standing + max(0, min(room, limits.desired - standing))
 
 
-def roll_down(limits: Limits, revisions: Revisions) -> Sizes:
+def roll_down(limits: RolloutLimits, revisions: Revisions) -> Sizes:
     """The old ReplicaSets, those pods first that do not serve, then as many as are not needed any more."""
     new = revisions.new
     if new is None:
@@ -96,7 +96,7 @@ def roll_down(limits: Limits, revisions: Revisions) -> Sizes:
     }
 
 
-def proportional(deployment: Object, limits: Limits, revisions: Revisions) -> Sizes:
+def proportional(deployment: Object, limits: RolloutLimits, revisions: Revisions) -> Sizes:
     """Another number was asked for while a rollout is under way or paused: all grow or shrink alike."""
     living = [one for one in revisions.every if replicas_of(one)]
     if len(living) <= 1:
@@ -156,14 +156,14 @@ def _empty(replica_set: Object) -> bool:
     return replicas_of(replica_set) == 0 and not status.get("replicas") and seen
 
 
-def _saturated(limits: Limits, new: Object | None) -> bool:
+def _saturated(limits: RolloutLimits, new: Object | None) -> bool:
     if new is None:
         return False
     full = replicas_of(new) == limits.desired == available(new)
     return full and annotated(new, DESIRED) == limits.desired
 
 
-def _fraction(one: Object, deployment: Object, limits: Limits) -> int:
+def _fraction(one: Object, deployment: Object, limits: RolloutLimits) -> int:
     """By how much it grows or shrinks, if all keep their share."""
     if limits.desired == 0:
         return -replicas_of(one)

@@ -7,7 +7,7 @@ from typing import Any
 
 from proreus.engine.controllers.workloads.replica_sets import replicas_of
 from proreus.engine.controllers.workloads.revisions import Revisions
-from proreus.engine.controllers.workloads.rolling_update import Limits, count
+from proreus.engine.controllers.workloads.rolling_update import RolloutLimits, count
 from proreus.engine.objects.conditions import find_among, find_condition
 from proreus.engine.objects.metadata import Object, name_of
 from proreus.engine.objects.timestamps import parse_timestamp, timestamp
@@ -18,7 +18,7 @@ _TIMED_OUT = "ProgressDeadlineExceeded"
 
 
 def rollout_status(
-    deployment: Object, revisions: Revisions, limits: Limits, now: float, failure: str = ""
+    deployment: Object, revisions: Revisions, limits: RolloutLimits, now: float, failure: str = ""
 ) -> Status:
     """The status by what is seen now; `failure` is why the new ReplicaSet could not be made."""
     status = _counts(deployment, revisions)

@@ -58,7 +58,7 @@ class Ring:
         return math.sqrt(max(0.0, self._squares / count - (self._sum / count) ** 2))
 
 
-class Series:
+class UsageSeries:
     """CPU and memory of one node or pod: the last quarter of an hour, and (day) a day by the minute."""
 
     __slots__ = ("_count", "_cpu", "_day", "_memory", "_minute", "_sums")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from proreus.engine.kubelet.usage.rates import SHORTEST
-from proreus.engine.runtimes.protocol import NodeUse, Traffic
+from proreus.engine.runtimes.protocol import NetworkUse, NodeUse
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _SECTOR = 512
@@ -22,7 +22,7 @@ _NO_DISKS = ("loop", "ram", "zram", "dm-", "md", "sr", "fd")
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class KernelCounters:
     """What the kernel has counted since the machine's start."""
 
     cpu: int = 0
@@ -85,7 +85,7 @@ class NodeMeter:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._cores = os.sched_getaffinity(0)
-        self._before: tuple[float, Counted] | None = None
+        self._before: tuple[float, KernelCounters] | None = None
         self._rates = NodeUse()
 
     def read(self) -> NodeUse:
@@ -100,14 +100,14 @@ class NodeMeter:
         memory = used_memory(Path("/proc/meminfo").read_text())
         return NodeUse(known.cpu, memory, _disk_used(self._root), known.read, known.written, known.traffic)
 
-    def _count(self) -> Counted:
+    def _count(self) -> KernelCounters:
         cpu = busy_ticks(Path("/proc/stat").read_text(), self._cores)
         read, written = disk_bytes(_text("/proc/diskstats"), set(_disks()))
         received, sent = network_bytes(_text("/proc/net/dev"))
-        return Counted(cpu, read, written, received, sent)
+        return KernelCounters(cpu, read, written, received, sent)
 
 
-def rates(before: Counted, after: Counted, seconds: float) -> NodeUse:
+def rates(before: KernelCounters, after: KernelCounters, seconds: float) -> NodeUse:
     """What was used a second in between; a counter that was set back counts as standing still."""
 
     def each_second(then: int, now: int) -> int:
@@ -117,7 +117,7 @@ def rates(before: Counted, after: Counted, seconds: float) -> NodeUse:
         cpu=max(0, round((after.cpu - before.cpu) * 1000 / _TICKS / seconds)),
         read=each_second(before.read, after.read),
         written=each_second(before.written, after.written),
-        traffic=Traffic(
+        traffic=NetworkUse(
             each_second(before.received, after.received),
             each_second(before.sent, after.sent),
         ),

@@ -11,7 +11,7 @@ from pathlib import Path
 from proreus.engine.kubelet.usage.node_meter import network_bytes
 from proreus.engine.kubelet.usage.rates import SHORTEST
 from proreus.engine.runtimes.gpus import GpuProcess, look_at_gpu_processes
-from proreus.engine.runtimes.protocol import GpuUse, Traffic
+from proreus.engine.runtimes.protocol import GpuUse, NetworkUse
 from proreus.engine.runtimes.shim.shim import parent_of
 
 _LOOPBACK = ("lo",)
@@ -31,7 +31,7 @@ class PodMeter:
     ) -> None:
         self._processes, self._had = processes, gpus
         self._networks = NetworkMeter()
-        self.traffic: Mapping[str, Traffic] = {}
+        self.traffic: Mapping[str, NetworkUse] = {}
         self.gpus: Mapping[str, tuple[GpuUse, ...]] = {}
 
     async def look(self, gpus: tuple[GpuUse, ...]) -> None:
@@ -52,10 +52,10 @@ class NetworkMeter:
         self._before: dict[str, tuple[float, int, int, int]] = {}
         """Moment, the network's number, received, sent."""
 
-    def look(self, pods: Processes) -> dict[str, Traffic]:
+    def look(self, pods: Processes) -> dict[str, NetworkUse]:
         """Of the pods that share no network with this process; the first look at one tells nothing yet."""
         own, now = _network(os.getpid()), time.monotonic()
-        found: dict[str, Traffic] = {}
+        found: dict[str, NetworkUse] = {}
         seen: dict[str, tuple[float, int, int, int]] = {}
         for uid, processes in pods.items():
             networks = {network: pid for pid in processes if (network := _network(pid)) is not None}
@@ -73,7 +73,7 @@ class NetworkMeter:
                     max(0, round((new - old) / (now - moment)))
                     for old, new in zip(before, counted, strict=True)
                 ]
-                found[uid] = Traffic(rates[0], rates[1])
+                found[uid] = NetworkUse(rates[0], rates[1])
             seen[uid] = (now, network, *counted)
         self._before = seen
         return found

@@ -6,25 +6,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from proreus.engine.kubelet.pod_record import Standing
+from proreus.engine.kubelet.pod_record import PodRecord
 from proreus.engine.kubelet.termination_message import FOLDER
 from proreus.engine.kubelet.usage.node_meter import NodeMeter
 from proreus.engine.kubelet.usage.pod_meter import PodMeter
 from proreus.engine.kubelet.usage.rates import Rates
-from proreus.engine.kubelet.usage.sampler import VOLUMES, Looking, Place
+from proreus.engine.kubelet.usage.sampler import VOLUMES, Place, UsageSampler
 from proreus.engine.runtimes.backend import Backend
 from proreus.engine.runtimes.protocol import NodeUse, Phase, PodUse, Use
 
 
-class Using:
+class PodUsage:
     """Of the pods that stand now, each in its folder below `folder`."""
 
-    def __init__(self, backend: Backend, folder: Path, pods: Mapping[str, Standing]) -> None:
+    def __init__(self, backend: Backend, folder: Path, pods: Mapping[str, PodRecord]) -> None:
         self._backend, self._folder, self._pods = backend, folder, pods
         self._rates = Rates(backend.spent)
         self._node = NodeMeter(folder.parent)
         self._meter = PodMeter(self._processes, self._gpus)
-        self.looking = Looking(self._written_to, self._layers, self._meter)
+        self.looking = UsageSampler(self._written_to, self._layers, self._meter)
 
     def stats(self) -> Sequence[Use]:
         """What containers used since this was last asked."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
-from proreus.engine.runtimes.cgroups import Spent
+from proreus.engine.runtimes.cgroups import CgroupUsage
 from proreus.engine.runtimes.protocol import Use
 
 SHORTEST = 0.1
@@ -15,7 +15,7 @@ SHORTEST = 0.1
 class Rates:
     """Remembers what each container had used when it was last asked about."""
 
-    def __init__(self, spent: Callable[[str], Spent | None]) -> None:
+    def __init__(self, spent: Callable[[str], CgroupUsage | None]) -> None:
         self._spent = spent
         self._before: dict[str, tuple[float, int, int]] = {}
         """Moment, nanoseconds of CPU, and the rate then, by the backend's id."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from proreus.engine.kubelet.usage.history import MINUTE, Series
-from proreus.engine.objects.ephemeral import Notes
+from proreus.engine.kubelet.usage.history import MINUTE, UsageSeries
+from proreus.engine.objects.ephemeral import EphemeralValues
 from proreus.engine.runtimes.protocol import PodRuntime
 from proreus.engine.runtimes.stats import NODE, Measures, Trend, encode, is_news
 
@@ -19,7 +19,7 @@ MOST_DAYS = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class NodeLoad:
     """What a lease tells of its node."""
 
     cpu: int
@@ -28,13 +28,13 @@ class Load:
     """Of the CPU, over the last quarter of an hour."""
 
 
-class Measuring:
+class UsageReporter:
     """See the module."""
 
-    def __init__(self, nodes: Mapping[str, PodRuntime], notes: Notes) -> None:
+    def __init__(self, nodes: Mapping[str, PodRuntime], notes: EphemeralValues) -> None:
         self._runtimes, self._notes = nodes, notes
-        self._nodes: dict[str, Series] = {}
-        self._pods: dict[str, dict[str, Series]] = {}
+        self._nodes: dict[str, UsageSeries] = {}
+        self._pods: dict[str, dict[str, UsageSeries]] = {}
         """By node, then by uid: a pod that is gone goes with the node's next sample."""
         self._days = 0
         self._newest: dict[str, Measures] = {}
@@ -43,7 +43,7 @@ class Measuring:
         """When the past of each node was told last."""
         self._now = 0.0
 
-    def sample(self, name: str, steady: float) -> Load:
+    def sample(self, name: str, steady: float) -> NodeLoad:
         """Measure a node now."""
         self._now = steady
         runtime = self._runtimes[name]
@@ -51,11 +51,11 @@ class Measuring:
         self._newest[name] = measures
         series = self._nodes.get(name)
         if series is None:
-            series = self._nodes[name] = Series(day=True)
+            series = self._nodes[name] = UsageSeries(day=True)
         node = measures.node
         series.append(node.cpu, node.memory, steady)
         self._follow_pods(name, measures, steady)
-        return Load(node.cpu, node.memory, round(series.deviation()))
+        return NodeLoad(node.cpu, node.memory, round(series.deviation()))
 
     async def tell(self, names: Sequence[str]) -> None:
         """What is news of these nodes; raises `Unserviceable`."""
@@ -108,6 +108,6 @@ class Measuring:
         for uid, (cpu, memory) in used.items():
             series = pods.get(uid)
             if series is None:
-                series = pods[uid] = Series(day=self._days < MOST_DAYS)
+                series = pods[uid] = UsageSeries(day=self._days < MOST_DAYS)
                 self._days += series.has_day
             series.append(cpu, memory, steady)

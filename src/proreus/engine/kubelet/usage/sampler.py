@@ -19,7 +19,7 @@ Place = tuple[str, str]
 VOLUMES = ""
 
 
-class Looking:
+class UsageSampler:
     """Numbers of the last look; `run` looks for ever.
 
     places: the folders of each running container and of its pod's volumes; layers: further bytes of each;

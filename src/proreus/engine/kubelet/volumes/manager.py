@@ -15,7 +15,7 @@ from typing import Any
 from proreus.engine.kubelet.container_env import expanded, field_value, resource_value
 from proreus.engine.kubelet.volumes.atomic_writer import Given, publish
 from proreus.engine.kubelet.volumes.empty_dir import stand_empty_dir
-from proreus.engine.kubelet.volumes.subpath import Bound, open_host_path, open_part
+from proreus.engine.kubelet.volumes.subpath import SubpathMounts, open_host_path, open_part
 from proreus.engine.objects.kinds import CONFIG_MAP, SECRET
 from proreus.engine.runtimes.backend import LaunchRefused, Mount
 from proreus.engine.runtimes.config_refs import UNRESOLVED, References, contents
@@ -56,7 +56,7 @@ class Volumes:
     host_paths: Sequence[Path]
     """Only what lies below these may be mounted from the machine."""
     own_files: bool = True
-    """See `Bound`."""
+    """See `SubpathMounts`."""
 
     async def mounts(self, container: Mapping[str, Any], variables: Mapping[str, str]) -> tuple[Mount, ...]:
         """What this container mounts; its volumes stand then. Raises `LaunchRefused`."""
@@ -74,13 +74,13 @@ class Volumes:
                 raise LaunchRefused("ContainerCreating", str(error), told) from error
             read_only = bool(mount.get("readOnly")) or standing.given
             place = self.folder.with_name(MOUNTS) / str(container["name"]) / str(number)
-            bound = Bound(place, read_only, self.own_files)
+            bound = SubpathMounts(place, read_only, self.own_files)
             with contextlib.closing(standing):
                 source = self._source(standing, sub, bound, (str(volume["name"]), str(container["name"])))
             mounts.append(Mount(source, mount["mountPath"], read_only))
         return tuple(mounts)
 
-    def _source(self, standing: _Standing, sub: str, bound: Bound, names: tuple[str, str]) -> Path:
+    def _source(self, standing: _Standing, sub: str, bound: SubpathMounts, names: tuple[str, str]) -> Path:
         """Where it is mounted from: a place that only the node can change."""
         if not sub:
             return standing.place or bound.hold(standing.fd)

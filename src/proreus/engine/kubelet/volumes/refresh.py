@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from proreus.engine.kubelet.container_plan import Planner
-from proreus.engine.kubelet.pod_record import Standing
-from proreus.engine.kubelet.usage.sampler import Looking
+from proreus.engine.kubelet.pod_record import PodRecord
+from proreus.engine.kubelet.usage.sampler import UsageSampler
 from proreus.engine.kubelet.volumes.storage_limits import is_bounded, overfull
 from proreus.engine.objects.kinds import Kind
 from proreus.engine.runtimes.config_refs import References
@@ -21,7 +21,7 @@ _OVERFULL = "overfull"
 """In the folder of a pod: which limit it was found to be beyond."""
 
 
-class Remembered:
+class ReferenceCache:
     """Asks for every object once, however many pods refer to it."""
 
     def __init__(self, references: References) -> None:
@@ -36,16 +36,16 @@ class Remembered:
         return self._found[wanted]
 
 
-class Following:
+class VolumeRefresh:
     """Of the pods that stand now, each in its folder below `folder`; tell: reports how a pod is now."""
 
     def __init__(
         self,
-        pods: Mapping[str, Standing],
+        pods: Mapping[str, PodRecord],
         folder: Path,
         planner: Planner,
-        looking: Looking,
-        tell: Callable[[Standing], None],
+        looking: UsageSampler,
+        tell: Callable[[PodRecord], None],
     ) -> None:
         self._pods, self._folder, self._planner = pods, folder, planner
         self._looking, self._tell = looking, tell
@@ -54,14 +54,14 @@ class Following:
         """Look, wait, look again, until cancelled."""
         while True:
             await asyncio.sleep(seconds)
-            known = Remembered(references)
+            known = ReferenceCache(references)
             for standing in list(self._pods.values()):
                 try:
                     await self._look(standing, known)
                 except Exception as error:  # noqa: BLE001 - a full disk, a fault of ours: others are followed on
                     _log.warning("volumes of pod %s", standing.uid, exc_info=error)
 
-    async def _look(self, standing: Standing, references: References) -> None:
+    async def _look(self, standing: PodRecord, references: References) -> None:
         def stands() -> bool:
             return self._pods.get(standing.uid) is standing and not standing.stopping.is_set()
 
@@ -76,11 +76,11 @@ class Following:
                 self._note(standing)
                 self._tell(standing)
 
-    def take_up(self, standing: Standing) -> None:
+    def take_up(self, standing: PodRecord) -> None:
         """What an earlier agent had found of a pod: it is not to be begun again meanwhile."""
         with contextlib.suppress(FileNotFoundError):
             standing.overfull = (self._folder / standing.uid / _OVERFULL).read_text()
 
-    def _note(self, standing: Standing) -> None:
+    def _note(self, standing: PodRecord) -> None:
         if self._pods.get(standing.uid) is standing:
             (self._folder / standing.uid / _OVERFULL).write_text(standing.overfull)

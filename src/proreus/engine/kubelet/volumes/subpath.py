@@ -30,7 +30,7 @@ _KINDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class SubpathMounts:
     """A place of the node's for one mount of a container; only what is mounted there is ever seen in it."""
 
     place: Path

@@ -21,14 +21,14 @@ import grpc
 from proreus.engine.runtimes.backend import (
     KILLED,
     UNKNOWN_END,
-    Ended,
-    Found,
+    ContainerExit,
+    ContainerPlan,
     Launched,
     LaunchRefused,
-    Plan,
+    RecoveredContainer,
     Written,
 )
-from proreus.engine.runtimes.cgroups import Cgroups, Spent, Unwritable
+from proreus.engine.runtimes.cgroups import Cgroups, CgroupUsage, Unwritable
 from proreus.engine.runtimes.commands import collected
 from proreus.engine.runtimes.container_events import sandbox_failed
 from proreus.engine.runtimes.containerd import cri_pb2 as cri
@@ -36,19 +36,19 @@ from proreus.engine.runtimes.containerd.cri_client import CriCalls
 from proreus.engine.runtimes.containerd.cri_client import details as _details
 from proreus.engine.runtimes.containerd.cri_config import OWN, UID, container_config, sandbox_config
 from proreus.engine.runtimes.containerd.ctr import Ctr
-from proreus.engine.runtimes.containerd.exec_streams import Streams, open_session
+from proreus.engine.runtimes.containerd.exec_streams import ExecStreams, open_session
 from proreus.engine.runtimes.containerd.images import CriImages
 from proreus.engine.runtimes.containerd.orphaned_shims import ForgottenShims
 from proreus.engine.runtimes.options import MachineOptions
 from proreus.engine.runtimes.protocol import (
     AttachWanted,
+    CommandResult,
     CommandWanted,
-    Executed,
+    ContainerSession,
     Image,
     Pod,
     RuntimeAway,
     RuntimeRefused,
-    Session,
 )
 from proreus.engine.runtimes.shim.backend import refuse_privileges
 from proreus.engine.runtimes.shim.shim import kill_container, members, put_aside
@@ -82,7 +82,7 @@ class ContainerdBackend:
         """How often a sandbox could not be made: its name may stay taken by one that came to nothing."""
         self._logs: dict[str, Path] = {}
         """Where the output of each container is, by its id."""
-        self._waiting: dict[str, asyncio.Future[Ended]] = {}
+        self._waiting: dict[str, asyncio.Future[ContainerExit]] = {}
         self._images = CriImages(self._cri, self._ctr, options)
         self._shims = ForgottenShims(options, self._cri, self._ctr)
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -92,7 +92,7 @@ class ContainerdBackend:
         except Unwritable:
             self._cgroups = None
 
-    async def recover(self, uids: Sequence[str]) -> Mapping[str, Sequence[Found]]:
+    async def recover(self, uids: Sequence[str]) -> Mapping[str, Sequence[RecoveredContainer]]:
         """Sandboxes and containers by the labels that were given to them."""
         try:
             told = await self._cri.call("Version", cri.VersionRequest(), 10.0)
@@ -107,7 +107,7 @@ class ContainerdBackend:
                 await self._raze(sandbox.id)
             elif sandbox.state == cri.SANDBOX_READY:
                 self._sandboxes[uid] = sandbox.id
-        found: dict[str, list[Found]] = {}
+        found: dict[str, list[RecoveredContainer]] = {}
         for one in (await self._list_containers()).containers:
             uid, name, attempt = one.labels.get(UID, ""), one.metadata.name, one.metadata.attempt
             if one.state == cri.CONTAINER_CREATED or uid not in uids:
@@ -119,7 +119,7 @@ class ContainerdBackend:
                 continue
             self._logs[one.id] = self.log(uid, name, attempt)
             launched = _launched(status)
-            found.setdefault(uid, []).append(Found(name, attempt, launched))
+            found.setdefault(uid, []).append(RecoveredContainer(name, attempt, launched))
         await self._look_at_images()
         self._task(self._watch())
         self._task(self._shims.run())
@@ -149,7 +149,7 @@ class ContainerdBackend:
             raise LaunchRefused("ContainerCreating", told, sandbox_failed(told)) from error
         return self._options.address
 
-    async def launch(self, plan: Plan) -> Launched:
+    async def launch(self, plan: ContainerPlan) -> Launched:
         """Its image, then the container, then its start."""
         refuse_privileges(plan, allowed=self._options.allow_privileged)
         if plan.uid not in self._configs:
@@ -179,9 +179,9 @@ class ContainerdBackend:
                 raise LaunchRefused("RunContainerError", _details(error)) from error
             await self._remove(id)
             now = time.time()
-            return Launched(id, now, Ended(128, "StartError", _details(error), now))
+            return Launched(id, now, ContainerExit(128, "StartError", _details(error), now))
 
-    async def _begun(self, plan: Plan) -> Launched | None:
+    async def _begun(self, plan: ContainerPlan) -> Launched | None:
         """What an agent that was killed had under way: it is not begun a second time."""
         try:
             for one in (await self._list_containers()).containers:
@@ -198,7 +198,7 @@ class ContainerdBackend:
             raise LaunchRefused("CreateContainerError", _details(error)) from error
         return None
 
-    async def wait(self, id: str) -> Ended:
+    async def wait(self, id: str) -> ContainerExit:
         """Looked for a few times a second, all containers together."""
         if id not in self._waiting:
             self._waiting[id] = asyncio.get_running_loop().create_future()
@@ -245,7 +245,7 @@ class ContainerdBackend:
         folder = self._logs_of(uid)
         self._logs = {id: log for id, log in self._logs.items() if folder not in log.parents}
 
-    async def execute(self, id: str, command: Sequence[str], stdin: bytes, timeout: float) -> Executed:
+    async def execute(self, id: str, command: Sequence[str], stdin: bytes, timeout: float) -> CommandResult:
         """`ExecSync`, which ends what takes too long but has no input; with input, as `begin`."""
         if stdin:
             wanted = CommandWanted("", tuple(command), stdin=True)
@@ -263,11 +263,11 @@ class ContainerdBackend:
             if error.code() == grpc.StatusCode.UNAVAILABLE:
                 raise RuntimeAway(told) from error
             return _executed(told, error)
-        return Executed(answer.exit_code, answer.stdout, answer.stderr)
+        return CommandResult(answer.exit_code, answer.stdout, answer.stderr)
 
-    async def begin(self, id: str, wanted: CommandWanted) -> Session:
+    async def begin(self, id: str, wanted: CommandWanted) -> ContainerSession:
         """By containerd's own server of streams, whose address CRI tells."""
-        streams = Streams(wanted.stdin, wanted.tty)
+        streams = ExecStreams(wanted.stdin, wanted.tty)
         request = cri.ExecRequest(
             container_id=id,
             cmd=list(wanted.command),
@@ -278,14 +278,14 @@ class ContainerdBackend:
         )
         return await self._stream("Exec", request, streams)
 
-    async def attach(self, id: str, wanted: AttachWanted, written: Written) -> Session:
+    async def attach(self, id: str, wanted: AttachWanted, written: Written) -> ContainerSession:
         """The same way."""
         request = cri.AttachRequest(
             container_id=id, stdin=wanted.stdin, tty=wanted.tty, stdout=True, stderr=not wanted.tty
         )
-        return await self._stream("Attach", request, Streams(wanted.stdin, wanted.tty))
+        return await self._stream("Attach", request, ExecStreams(wanted.stdin, wanted.tty))
 
-    async def _stream(self, name: str, request: Any, streams: Streams) -> Session:
+    async def _stream(self, name: str, request: Any, streams: ExecStreams) -> ContainerSession:
         try:
             answer = await self._cri.call(name, request, 10.0)
         except grpc.aio.AioRpcError as error:
@@ -296,7 +296,7 @@ class ContainerdBackend:
         """In the pod's folder of logs."""
         return self._logs_of(uid) / container / f"{attempt}.log"
 
-    def spent(self, id: str) -> Spent | None:
+    def spent(self, id: str) -> CgroupUsage | None:
         """As its cgroup counts."""
         return None if self._cgroups is None else self._cgroups.spent(id)
 
@@ -373,7 +373,7 @@ class ContainerdBackend:
         for id in list(self._waiting):
             if states.get(id) in (cri.CONTAINER_RUNNING, cri.CONTAINER_CREATED):
                 continue
-            gone = Ended(KILLED, UNKNOWN_END, "the container is gone", time.time())
+            gone = ContainerExit(KILLED, UNKNOWN_END, "the container is gone", time.time())
             ended = _ended((await self._status(id)).status) if id in states else gone
             future = self._waiting.pop(id)
             if not future.done():
@@ -461,18 +461,18 @@ def _launched(status: Any) -> Launched:
     return Launched(status.id, status.started_at / 1e9, _ended(status), status.image_ref)
 
 
-def _ended(status: Any) -> Ended | None:
+def _ended(status: Any) -> ContainerExit | None:
     if status.state in (cri.CONTAINER_RUNNING, cri.CONTAINER_CREATED):
         return None
     finished = status.finished_at / 1e9 or time.time()
     if status.state == cri.CONTAINER_UNKNOWN:
-        return Ended(KILLED, UNKNOWN_END, status.message, finished)
+        return ContainerExit(KILLED, UNKNOWN_END, status.message, finished)
     reason = status.reason or ("Completed" if status.exit_code == 0 else "Error")
-    return Ended(status.exit_code, reason, status.message, finished)
+    return ContainerExit(status.exit_code, reason, status.message, finished)
 
 
-def _executed(told: str, error: Exception) -> Executed:
+def _executed(told: str, error: Exception) -> CommandResult:
     """A command that is not there has ended as a shell tells it; anything else was refused."""
     if "not found" in told or "no such file" in told:
-        return Executed(127, stderr=told.encode())
+        return CommandResult(127, stderr=told.encode())
     raise RuntimeRefused(told) from error

@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from proreus.engine.runtimes.backend import Plan
+from proreus.engine.runtimes.backend import ContainerPlan
 from proreus.engine.runtimes.containerd import cri_pb2 as cri
 from proreus.engine.runtimes.protocol import Pod
 from proreus.engine.runtimes.runc.backend import MASKED, READ_ONLY
-from proreus.engine.runtimes.seccomp import Profile, wanted_profile
+from proreus.engine.runtimes.seccomp import SeccompProfile, wanted_profile
 from proreus.engine.runtimes.shim.backend import limits_of, user_of
 
 OWN, UID = "proreus.io/runtime", "io.kubernetes.pod.uid"
 """Labels: which runtime made it, and for which pod."""
 _PERIOD = 100_000
 _PROFILES = {
-    Profile.RUNTIME_DEFAULT: cri.SecurityProfile.RuntimeDefault,
-    Profile.UNCONFINED: cri.SecurityProfile.Unconfined,
+    SeccompProfile.RUNTIME_DEFAULT: cri.SecurityProfile.RuntimeDefault,
+    SeccompProfile.UNCONFINED: cri.SecurityProfile.Unconfined,
 }
 
 
@@ -41,7 +41,7 @@ def sandbox_config(pod: Pod, labels: Mapping[str, str], logs: Path, attempt: int
     )
 
 
-def container_config(plan: Plan, labels: Mapping[str, str]) -> cri.ContainerConfig:
+def container_config(plan: ContainerPlan, labels: Mapping[str, str]) -> cri.ContainerConfig:
     """A container with its limits; the image's own command and environment are containerd's matter."""
     limits = limits_of(plan, 0)
     resources = cri.LinuxContainerResources(
@@ -74,7 +74,7 @@ def container_config(plan: Plan, labels: Mapping[str, str]) -> cri.ContainerConf
     )
 
 
-def _security(plan: Plan) -> cri.LinuxContainerSecurityContext:
+def _security(plan: ContainerPlan) -> cri.LinuxContainerSecurityContext:
     context = plan.container.get("securityContext") or {}
     pod: Mapping[str, Any] = plan.pod["spec"].get("securityContext") or {}
     stated = context.get("capabilities") or {}

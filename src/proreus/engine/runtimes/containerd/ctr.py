@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 from proreus.engine.runtimes.commands import MOST_OUTPUT, run_command
-from proreus.engine.runtimes.protocol import Executed, RuntimeRefused
+from proreus.engine.runtimes.protocol import CommandResult, RuntimeRefused
 
 _SECONDS = 60.0
 
@@ -24,7 +24,7 @@ class Ctr:
         """Whether it is not installed."""
         return shutil.which("ctr") is None
 
-    async def run(self, *words: str, seconds: float = _SECONDS) -> Executed:
+    async def run(self, *words: str, seconds: float = _SECONDS) -> CommandResult:
         """To its end."""
         return await run_command(("ctr", *self._words, *words), b"", seconds, {"PATH": os.environ["PATH"]})
 

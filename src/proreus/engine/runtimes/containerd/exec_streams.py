@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from proreus.engine.runtimes.protocol import Output, RuntimeRefused, TerminalSize
+from proreus.engine.runtimes.protocol import OutputStream, RuntimeRefused, TerminalSize
 from proreus.engine.wire.duplex import Connection
 from proreus.engine.wire.spdy import SpdySession, SpdyStream
 
@@ -19,14 +19,14 @@ _LONGEST_STATUS = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Streams:
+class ExecStreams:
     """Which of them there are, besides stdout."""
 
     stdin: bool
     tty: bool
 
 
-async def open_session(url: str, streams: Streams) -> RemoteSession:
+async def open_session(url: str, streams: ExecStreams) -> RemoteSession:
     """Raises `RuntimeRefused` where the server does not play along."""
     try:
         async with asyncio.timeout(_OPEN_SECONDS):
@@ -35,7 +35,7 @@ async def open_session(url: str, streams: Streams) -> RemoteSession:
         raise RuntimeRefused(f"the runtime's streams: {error}") from error
 
 
-async def _opened(url: str, streams: Streams) -> RemoteSession:
+async def _opened(url: str, streams: ExecStreams) -> RemoteSession:
     place = urlsplit(url)
     if place.scheme != "http" or not place.hostname:
         raise RuntimeRefused("the runtime's streams are not at an http:// address")
@@ -72,7 +72,7 @@ class RemoteSession:
         self._reading: asyncio.Future[None] | None = None
         self._exit_code: asyncio.Future[int] | None = None
 
-    async def begin(self, streams: Streams) -> None:
+    async def begin(self, streams: ExecStreams) -> None:
         """Open the streams; the server begins when all are there."""
         self._reading = asyncio.ensure_future(self._session.run(lambda stream: None))
         names = ["error", *(["stdin"] if streams.stdin else []), "stdout"]
@@ -81,7 +81,7 @@ class RemoteSession:
             self._streams[name] = await self._session.open({"streamtype": name})
         self._exit_code = asyncio.ensure_future(self._read_status())
 
-    async def read(self, output: Output) -> bytes:
+    async def read(self, output: OutputStream) -> bytes:
         """See `Session`."""
         stream = self._streams.get(output.value)
         return b"" if stream is None else await stream.read()

@@ -49,7 +49,7 @@ class Shim:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ShimVerdict:
     """What is to be done about shims without children."""
 
     suspected: Mapping[Shim, float]
@@ -60,13 +60,13 @@ class Verdict:
 
 def judge(
     empty: Collection[Shim], known: Collection[str], suspected: Mapping[Shim, float], now: float
-) -> Verdict:
+) -> ShimVerdict:
     """Forgotten is who was empty and unknown at every look for long enough.
 
     known: the ids that containerd knows, asked after the shims were seen; suspected: as of the look before.
     """
     since = {shim: suspected.get(shim, now) for shim in empty if shim.id not in known}
-    return Verdict(since, tuple(shim for shim, first in since.items() if now - first >= _SUSPECT_SECONDS))
+    return ShimVerdict(since, tuple(shim for shim, first in since.items() if now - first >= _SUSPECT_SECONDS))
 
 
 def shim_of(pid: int, begun: int, words: Sequence[str]) -> Shim | None:

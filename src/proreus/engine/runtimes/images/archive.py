@@ -38,7 +38,7 @@ _NAMES = ("io.containerd.image.name", "org.opencontainers.image.ref.name")
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class ImageLayer:
     """A blob that unpacks over what is below it."""
 
     blob: Path
@@ -54,7 +54,7 @@ class Manifest:
     name: str
     """As the archive has it; "" where it has none."""
     config: Mapping[str, Any]
-    layers: tuple[Layer, ...]
+    layers: tuple[ImageLayer, ...]
 
 
 def read_archive(path: Path, blobs: Path, most_bytes: int) -> list[Manifest]:
@@ -184,7 +184,7 @@ def _manifest(document: Mapping[str, Any], digest: str, name: str, blobs: Path) 
         kind = str(layer.get("mediaType"))
         if kind not in _LAYER_TYPES:
             raise BadArchive(f"a layer is of a kind that is not read here: {kind[:100]!r}")
-        found.append(Layer(_blob(layer, blobs), _LAYER_TYPES[kind], str(inner)))
+        found.append(ImageLayer(_blob(layer, blobs), _LAYER_TYPES[kind], str(inner)))
     return Manifest(digest, name, config, tuple(found))
 
 

@@ -16,17 +16,17 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from proreus.engine.runtimes.backend import LaunchRefused, Mount, Plan
-from proreus.engine.runtimes.cgroups import Spent
+from proreus.engine.runtimes.backend import ContainerPlan, LaunchRefused, Mount
+from proreus.engine.runtimes.cgroups import CgroupUsage
 from proreus.engine.runtimes.commands import spawn
 from proreus.engine.runtimes.images.store import Unpacked
-from proreus.engine.runtimes.protocol import CommandWanted, Session
+from proreus.engine.runtimes.protocol import CommandWanted, ContainerSession
 from proreus.engine.runtimes.safe_path import UnsafePath, open_beneath
-from proreus.engine.runtimes.seccomp import Profile, compiled_filter, wanted_profile
+from proreus.engine.runtimes.seccomp import SeccompProfile, compiled_filter, wanted_profile
 from proreus.engine.runtimes.shim import client
 from proreus.engine.runtimes.shim.backend import (
     DEFAULT_CAPABILITIES,
-    KeptBackend,
+    ShimBackend,
     capabilities_of,
     command_of,
     limits_of,
@@ -39,7 +39,7 @@ _TICK = 10**9 // os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-def tree_spent(processes: Iterable[int]) -> Spent | None:
+def tree_spent(processes: Iterable[int]) -> CgroupUsage | None:
     """Together; what has ended is counted with whoever waited for it. None where there is none."""
     cpu = memory = found = 0
     for pid in processes:
@@ -50,21 +50,21 @@ def tree_spent(processes: Iterable[int]) -> Spent | None:
         found += 1
         cpu += sum(int(one) for one in fields[11:15]) * _TICK
         memory += int(fields[21]) * _PAGE
-    return Spent(cpu, memory) if found else None
+    return CgroupUsage(cpu, memory) if found else None
 
 
 ROOT = "PROREUS_ROOT"
 _NOBODY = 65534
 
 
-class ProcessBackend(KeptBackend):
+class ProcessBackend(ShimBackend):
     """See the module."""
 
     scheme = "process"
     needs_images = own_files = False
     version = __version__
 
-    def specification(self, plan: Plan, folder: Path, unpacked: Unpacked | None) -> dict[str, Any]:
+    def specification(self, plan: ContainerPlan, folder: Path, unpacked: Unpacked | None) -> dict[str, Any]:
         """The command, as a process of this machine."""
         root = folder / "root"
         root.mkdir(mode=0o755)
@@ -99,7 +99,7 @@ class ProcessBackend(KeptBackend):
             "capabilities": _numbers(capabilities_of(plan)) if root_like else None,
             "no_new_privileges": _no_new_privileges(plan),
         }
-        if wanted_profile(plan) is Profile.RUNTIME_DEFAULT:
+        if wanted_profile(plan) is SeccompProfile.RUNTIME_DEFAULT:
             spec["seccomp"] = compiled_filter(DEFAULT_CAPABILITIES).hex()
             spec["no_new_privileges"] |= not root_like  # the kernel takes filters of others only so
         if uid is not None and root_like:
@@ -110,12 +110,12 @@ class ProcessBackend(KeptBackend):
             spec["rlimits"]["RLIMIT_AS"] = memory
         return spec
 
-    async def begin(self, id: str, wanted: CommandWanted) -> Session:
+    async def begin(self, id: str, wanted: CommandWanted) -> ContainerSession:
         """With the container's cgroup, user, environment and folder."""
         argv = (*client.COMMAND, id, *wanted.command)
         return await spawn(argv, {"PATH": os.defpath}, stdin=wanted.stdin, tty=wanted.tty)
 
-    def spent(self, id: str) -> Spent | None:
+    def spent(self, id: str) -> CgroupUsage | None:
         """As its cgroup counts, or as its processes add up."""
         if self.cgroups is not None:
             return super().spent(id)
@@ -166,12 +166,12 @@ def _numbers(capabilities: Sequence[str]) -> list[int]:
     return [DEFAULT_CAPABILITIES[name] for name in capabilities if name in DEFAULT_CAPABILITIES]
 
 
-def _no_new_privileges(plan: Plan) -> bool:
+def _no_new_privileges(plan: ContainerPlan) -> bool:
     context = plan.container.get("securityContext") or {}
     return context.get("allowPrivilegeEscalation") is not True and not context.get("privileged")
 
 
-def _groups(plan: Plan) -> list[int]:
+def _groups(plan: ContainerPlan) -> list[int]:
     context = plan.pod["spec"].get("securityContext") or {}
     own = [context["fsGroup"]] if context.get("fsGroup") is not None else []
     return [*own, *(context.get("supplementalGroups") or ())]

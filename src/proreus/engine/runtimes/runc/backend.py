@@ -16,13 +16,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from proreus.engine.runtimes.backend import LaunchRefused, Mount, Plan
+from proreus.engine.runtimes.backend import ContainerPlan, LaunchRefused, Mount
 from proreus.engine.runtimes.commands import spawn
 from proreus.engine.runtimes.images.store import ImageStore, Unpacked
 from proreus.engine.runtimes.options import MachineOptions
-from proreus.engine.runtimes.protocol import CommandWanted, Session
-from proreus.engine.runtimes.seccomp import Profile, runc_filter, wanted_profile
-from proreus.engine.runtimes.shim.backend import KeptBackend, capabilities_of, command_of, user_of
+from proreus.engine.runtimes.protocol import CommandWanted, ContainerSession
+from proreus.engine.runtimes.seccomp import SeccompProfile, runc_filter, wanted_profile
+from proreus.engine.runtimes.shim.backend import ShimBackend, capabilities_of, command_of, user_of
 from proreus.model.errors import UsageError
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -61,7 +61,7 @@ def _version(binary: str) -> str:
     return next(iter(told.stdout.splitlines()), "").rpartition(" ")[2]
 
 
-class RuncBackend(KeptBackend):
+class RuncBackend(ShimBackend):
     """See the module; raises `UsageError` where runc cannot work."""
 
     scheme = "runc"
@@ -73,7 +73,7 @@ class RuncBackend(KeptBackend):
             raise UsageError(f"runtime runc needs cgroups that it may make: {self.no_cgroups}")
         self.version = _version(self._binary)
 
-    def specification(self, plan: Plan, folder: Path, unpacked: Unpacked | None) -> dict[str, Any]:
+    def specification(self, plan: ContainerPlan, folder: Path, unpacked: Unpacked | None) -> dict[str, Any]:
         """A bundle whose root is mounted by the keeper."""
         if unpacked is None:  # it was removed since it was looked for
             raise LaunchRefused("CreateContainerError", f"image {plan.container.get('image')!r} is gone")
@@ -98,7 +98,7 @@ class RuncBackend(KeptBackend):
             },
         }
 
-    async def begin(self, id: str, wanted: CommandWanted) -> Session:
+    async def begin(self, id: str, wanted: CommandWanted) -> ContainerSession:
         """`runc exec`, which takes user, environment and folder from the bundle."""
         options = ("exec", "--tty", "--env", "TERM=xterm") if wanted.tty else ("exec",)
         argv = (self._binary, "--root", str(self._state), *options, self._name(Path(id)), *wanted.command)
@@ -114,13 +114,13 @@ class RuncBackend(KeptBackend):
     def _name(self, folder: Path) -> str:
         return f"{folder.parts[-4]}_{folder.parts[-2]}_{folder.parts[-1]}"
 
-    def _config(self, plan: Plan, unpacked: Unpacked, folder: Path) -> dict[str, Any]:
+    def _config(self, plan: ContainerPlan, unpacked: Unpacked, folder: Path) -> dict[str, Any]:
         """The runtime specification's config.json; the limits stand in the cgroup that is joined."""
         assert self.cgroups is not None
         uid, gid = user_of(plan, unpacked)
         context = plan.container.get("securityContext") or {}
         devices = [_device_file(node) for node in plan.gpus.nodes] if plan.gpus is not None else []
-        filtered = wanted_profile(plan) is Profile.RUNTIME_DEFAULT
+        filtered = wanted_profile(plan) is SeccompProfile.RUNTIME_DEFAULT
         capabilities = [f"CAP_{name}" for name in capabilities_of(plan)]
         kept = capabilities if not uid else []
         environment = {"PATH": _PATH, "HOSTNAME": str(plan.pod["metadata"]["name"]), **unpacked.environment}

@@ -11,14 +11,28 @@ from pathlib import Path
 from typing import Any
 
 from proreus.engine.objects.resource_amounts import read_amounts
-from proreus.engine.runtimes.backend import Ended, Found, Launched, LaunchRefused, Plan, Written
-from proreus.engine.runtimes.cgroups import Cgroups, Limits, Spent, Unwritable
+from proreus.engine.runtimes.backend import (
+    ContainerExit,
+    ContainerPlan,
+    Launched,
+    LaunchRefused,
+    RecoveredContainer,
+    Written,
+)
+from proreus.engine.runtimes.cgroups import CgroupLimits, Cgroups, CgroupUsage, Unwritable
 from proreus.engine.runtimes.commands import collected
 from proreus.engine.runtimes.folder_removal import remove_tree
 from proreus.engine.runtimes.images.reference import digested
 from proreus.engine.runtimes.images.store import ImageStore, Unpacked
 from proreus.engine.runtimes.options import MachineOptions
-from proreus.engine.runtimes.protocol import AttachWanted, CommandWanted, Executed, Image, Pod, Session
+from proreus.engine.runtimes.protocol import (
+    AttachWanted,
+    CommandResult,
+    CommandWanted,
+    ContainerSession,
+    Image,
+    Pod,
+)
 from proreus.engine.runtimes.shim import client
 from proreus.engine.runtimes.shim.attach import attach_kept
 from proreus.engine.runtimes.shim.shim import members
@@ -47,7 +61,7 @@ DEFAULT_CAPABILITIES = {
 """What containers keep of root's powers unless they drop it: the usual set of container engines."""
 
 
-class KeptBackend(ABC):
+class ShimBackend(ABC):
     """Half of a `Backend`: a subclass says what a keeper is to run, and how a command gets in."""
 
     scheme = ""
@@ -69,12 +83,12 @@ class KeptBackend(ABC):
                 self.no_cgroups = str(error)
 
     @abstractmethod
-    def specification(self, plan: Plan, folder: Path, unpacked: Unpacked | None) -> dict[str, Any]:
+    def specification(self, plan: ContainerPlan, folder: Path, unpacked: Unpacked | None) -> dict[str, Any]:
         """What the keeper is to run, but for the log and cgroups; raises `LaunchRefused`."""
 
-    async def recover(self, uids: Sequence[str]) -> Mapping[str, Sequence[Found]]:
+    async def recover(self, uids: Sequence[str]) -> Mapping[str, Sequence[RecoveredContainer]]:
         """Attempts by their folders; those without an order in them never came to be."""
-        found: dict[str, list[Found]] = {}
+        found: dict[str, list[RecoveredContainer]] = {}
         standing: set[str] = set()
         for folder in sorted(self._folder.glob("*/containers/*/*")):
             uid, name, attempt = folder.parts[-4], folder.parts[-2], folder.parts[-1]
@@ -84,7 +98,7 @@ class KeptBackend(ABC):
                 continue
             standing.add(_label(folder))
             launched = replace(launched, image=_noted_image(folder))
-            found.setdefault(uid, []).append(Found(name, int(attempt), launched))
+            found.setdefault(uid, []).append(RecoveredContainer(name, int(attempt), launched))
         if self.cgroups is not None:
             await asyncio.to_thread(self.cgroups.sweep, standing)
         return found
@@ -97,7 +111,7 @@ class KeptBackend(ABC):
         """The machine's network is the pods'."""
         return self.options.address
 
-    async def launch(self, plan: Plan) -> Launched:
+    async def launch(self, plan: ContainerPlan) -> Launched:
         """A folder, cgroups with the limits, and a keeper."""
         refuse_privileges(plan, allowed=self.options.allow_privileged)
         image = str(plan.container.get("image") or "")
@@ -126,19 +140,19 @@ class KeptBackend(ABC):
             raise
 
     @abstractmethod
-    async def begin(self, id: str, wanted: CommandWanted) -> Session:
+    async def begin(self, id: str, wanted: CommandWanted) -> ContainerSession:
         """See `Backend`."""
 
-    async def execute(self, id: str, command: Sequence[str], stdin: bytes, timeout: float) -> Executed:
+    async def execute(self, id: str, command: Sequence[str], stdin: bytes, timeout: float) -> CommandResult:
         """As `begin`, to its end."""
         session = await self.begin(id, CommandWanted("", tuple(command), stdin=bool(stdin)))
         return await collected(session, stdin, timeout)
 
-    async def attach(self, id: str, wanted: AttachWanted, written: Written) -> Session:
+    async def attach(self, id: str, wanted: AttachWanted, written: Written) -> ContainerSession:
         """Its log as it grows, and the pipe to its input."""
         return attach_kept(Path(id), wanted, written)
 
-    async def wait(self, id: str) -> Ended:
+    async def wait(self, id: str) -> ContainerExit:
         """Until the keeper is gone, and with it everything."""
         ended = await client.wait(Path(id))
         if client.ending(Path(id)) is None:
@@ -163,7 +177,7 @@ class KeptBackend(ABC):
         """In the attempt's folder."""
         return self._place(uid, container, attempt) / LOG
 
-    def spent(self, id: str) -> Spent | None:
+    def spent(self, id: str) -> CgroupUsage | None:
         """As its cgroup counts."""
         return None if self.cgroups is None else self.cgroups.spent(_label(Path(id)))
 
@@ -229,15 +243,15 @@ def _label(folder: Path) -> str:
     return f"{folder.parts[-4]}_{folder.parts[-2]}_{folder.parts[-1]}"
 
 
-def limits_of(plan: Plan, processes: int) -> Limits:
+def limits_of(plan: ContainerPlan, processes: int) -> CgroupLimits:
     """What the container's spec allows it."""
     resources = plan.container.get("resources") or {}
     limits, requests = read_amounts(resources.get("limits")), read_amounts(resources.get("requests"))
     wanted = requests.get(CPU, limits.get(CPU, 0))
-    return Limits(limits.get(CPU), limits.get(MEMORY), wanted, processes)
+    return CgroupLimits(limits.get(CPU), limits.get(MEMORY), wanted, processes)
 
 
-def refuse_privileges(plan: Plan, *, allowed: bool) -> None:
+def refuse_privileges(plan: ContainerPlan, *, allowed: bool) -> None:
     """A pod that wants more than a container usually may is not started unless that was allowed."""
     context = plan.container.get("securityContext") or {}
     added = set((context.get("capabilities") or {}).get("add") or ()) - set(DEFAULT_CAPABILITIES)
@@ -251,7 +265,7 @@ def refuse_privileges(plan: Plan, *, allowed: bool) -> None:
         raise LaunchRefused("CreateContainerConfigError", f"{wants[0]} is not allowed on this node")
 
 
-def capabilities_of(plan: Plan) -> list[str]:
+def capabilities_of(plan: ContainerPlan) -> list[str]:
     """The usual ones, less what is dropped, and what is added."""
     stated = (plan.container.get("securityContext") or {}).get("capabilities") or {}
     dropped = set(stated.get("drop") or ())
@@ -259,7 +273,7 @@ def capabilities_of(plan: Plan) -> list[str]:
     return sorted(kept | set(stated.get("add") or ()))
 
 
-def user_of(plan: Plan, unpacked: Unpacked | None) -> tuple[int | None, int | None]:
+def user_of(plan: ContainerPlan, unpacked: Unpacked | None) -> tuple[int | None, int | None]:
     """User and group by number, where they are stated; raises `LaunchRefused` for a root that may not be."""
     contexts = (plan.container.get("securityContext") or {}, plan.pod["spec"].get("securityContext") or {})
 
@@ -275,7 +289,7 @@ def user_of(plan: Plan, unpacked: Unpacked | None) -> tuple[int | None, int | No
     return uid, gid
 
 
-def command_of(plan: Plan, unpacked: Unpacked | None) -> list[str]:
+def command_of(plan: ContainerPlan, unpacked: Unpacked | None) -> list[str]:
     """As Kubernetes joins the spec's words with the image's."""
     entrypoint = unpacked.entrypoint if unpacked is not None else ()
     usual = unpacked.command if unpacked is not None else ()

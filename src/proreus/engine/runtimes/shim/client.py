@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from proreus.engine.runtimes.backend import KILLED, UNKNOWN_END, Ended, Launched, LaunchRefused
+from proreus.engine.runtimes.backend import KILLED, UNKNOWN_END, ContainerExit, Launched, LaunchRefused
 from proreus.engine.runtimes.shim import shim
 
 _SCRIPT = str(Path(shim.__file__).resolve())
@@ -102,13 +102,17 @@ def find(folder: Path) -> Launched | None:
     return Launched(str(folder), started, None if lives(folder) else ended)
 
 
-def ending(folder: Path) -> Ended | None:
+def ending(folder: Path) -> ContainerExit | None:
     """How it ended, where the keeper has left a note of it."""
     note = _note(folder / shim.EXIT)
-    return None if note is None else Ended(note["code"], note["reason"], note["message"], note["finished"])
+    return (
+        None
+        if note is None
+        else ContainerExit(note["code"], note["reason"], note["message"], note["finished"])
+    )
 
 
-async def wait(folder: Path) -> Ended:
+async def wait(folder: Path) -> ContainerExit:
     """Until the keeper is gone; where it was killed itself, how the container ended is not known."""
     pidfd = await _pidfd(folder)
     if pidfd is not None:
@@ -117,7 +121,7 @@ async def wait(folder: Path) -> Ended:
         finally:
             os.close(pidfd)
         _reap(folder)
-    unseen = Ended(KILLED, UNKNOWN_END, "the container's keeper was killed", time.time())
+    unseen = ContainerExit(KILLED, UNKNOWN_END, "the container's keeper was killed", time.time())
     return ending(folder) or unseen
 
 

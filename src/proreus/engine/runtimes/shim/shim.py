@@ -117,7 +117,7 @@ def _parts(head: bytes, line: bytes) -> list[bytes]:
     ]
 
 
-class Keeper:
+class ContainerShim:
     """See the module."""
 
     def __init__(self, folder: Path) -> None:
@@ -592,4 +592,4 @@ if __name__ == "__main__":
         _execute(Path(sys.argv[1]), sys.argv[2:])
     os.set_inheritable(3, False)  # the lock is the keeper's, never the container's
     os.chdir("/")
-    Keeper(Path(sys.argv[1])).run()
+    ContainerShim(Path(sys.argv[1])).run()

@@ -56,7 +56,7 @@ USUAL = Habits()
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SimulatedPlan:
     """What one attempt at a container will come to."""
 
     duration: float
@@ -94,7 +94,9 @@ def draw_stop(habits: Habits, pod: Mapping[str, Any]) -> float:
     return _log_normal(habits.stop_latency, habits.start_spread, habits.seed, _uid(pod), "stop")
 
 
-def draw_plan(habits: Habits, pod: Mapping[str, Any], container: Mapping[str, Any], attempt: int) -> Plan:
+def draw_plan(
+    habits: Habits, pod: Mapping[str, Any], container: Mapping[str, Any], attempt: int
+) -> SimulatedPlan:
     """What this attempt comes to."""
     who = (habits.seed, _uid(pod), container["name"], attempt)
     cpu, memory = _use(pod, container)
@@ -105,7 +107,7 @@ def draw_plan(habits: Habits, pod: Mapping[str, Any], container: Mapping[str, An
         raise BadAnnotation(f"annotation {EXIT_CODE}: exit codes end at 255")
     probe = container.get("readinessProbe") or {}
     ready_after = _seconds(pod, READY_AFTER)
-    return Plan(
+    return SimulatedPlan(
         duration=_duration(habits, pod, who),
         exit_code=int(exit_code) if exit_code is not None else int(fails),
         ready_after=float(probe.get("initialDelaySeconds") or 0) if ready_after is None else ready_after,

@@ -16,27 +16,27 @@ from proreus.engine.runtimes.pod_reports import container_of, first_attempt, las
 from proreus.engine.runtimes.protocol import (
     AttachWanted,
     Capacity,
+    CommandResult,
     CommandWanted,
     ContainerReport,
-    Executed,
+    ContainerSession,
     Image,
     LogWanted,
+    NetworkUse,
     NodeUse,
-    Output,
+    OutputStream,
     Phase,
     Pod,
     PodReport,
     PodUse,
     RuntimeRefused,
-    Session,
-    Traffic,
     Use,
 )
 from proreus.engine.runtimes.simulated.draws import (
     USUAL,
     BadAnnotation,
     Habits,
-    Plan,
+    SimulatedPlan,
     draw_plan,
     draw_start,
     draw_stop,
@@ -63,7 +63,7 @@ class _Running:
     reports: dict[str, ContainerReport] = field(default_factory=dict)
     earlier: dict[str, ContainerReport] = field(default_factory=dict)
     """The attempt before the last, for `logs --previous`."""
-    plans: dict[str, Plan] = field(default_factory=dict)
+    plans: dict[str, SimulatedPlan] = field(default_factory=dict)
     alarms: dict[str, Cancellable] = field(default_factory=dict)
     stopping: bool = False
 
@@ -169,7 +169,7 @@ class SimulatedRuntime:
         for uid, running in sorted(self._pods.items()):
             plans = [plan for _, plan in _running_plans(running)]
             if plans:
-                traffic = Traffic(sum(plan.received for plan in plans), sum(plan.sent for plan in plans))
+                traffic = NetworkUse(sum(plan.received for plan in plans), sum(plan.sent for plan in plans))
                 found.append(PodUse(uid, 0, traffic))
         return found
 
@@ -180,7 +180,7 @@ class SimulatedRuntime:
             cpu=sum(plan.cpu for plan in plans),
             memory=sum(plan.memory for plan in plans),
             disk=sum(plan.disk for plan in plans),
-            traffic=Traffic(sum(plan.received for plan in plans), sum(plan.sent for plan in plans)),
+            traffic=NetworkUse(sum(plan.received for plan in plans), sum(plan.sent for plan in plans)),
         )
 
     async def logs(self, uid: str, wanted: LogWanted) -> AsyncIterator[bytes]:
@@ -209,28 +209,28 @@ class SimulatedRuntime:
 
     async def execute(
         self, uid: str, container: str, command: Sequence[str], stdin: bytes = b"", timeout: float = 60.0
-    ) -> Executed:
+    ) -> CommandResult:
         """Nothing can run here, and that is what it answers."""
         self._check_running(uid, container)
-        return Executed(_NOT_RUN, stderr=_not_run(command))
+        return CommandResult(_NOT_RUN, stderr=_not_run(command))
 
-    async def begin(self, uid: str, wanted: CommandWanted) -> Session:
+    async def begin(self, uid: str, wanted: CommandWanted) -> ContainerSession:
         """The same answer."""
         self._check_running(uid, wanted.container)
 
-        async def told() -> AsyncGenerator[tuple[Output, bytes], None]:
-            yield Output.STDOUT if wanted.tty else Output.STDERR, _not_run(wanted.command)
+        async def told() -> AsyncGenerator[tuple[OutputStream, bytes], None]:
+            yield OutputStream.STDOUT if wanted.tty else OutputStream.STDERR, _not_run(wanted.command)
 
         return PrintedSession(told(), _NOT_RUN)
 
-    async def attach(self, uid: str, wanted: AttachWanted) -> Session:
+    async def attach(self, uid: str, wanted: AttachWanted) -> ContainerSession:
         """Its lines from now on."""
         self._check_running(uid, wanted.container)
         lines = self.logs(uid, LogWanted(wanted.container, follow=True, tail=0))
 
-        async def printed() -> AsyncGenerator[tuple[Output, bytes], None]:
+        async def printed() -> AsyncGenerator[tuple[OutputStream, bytes], None]:
             async for line in lines:
-                yield Output.STDOUT, line
+                yield OutputStream.STDOUT, line
 
         return PrintedSession(printed())
 
@@ -282,7 +282,7 @@ class SimulatedRuntime:
             self._run(uid, started, plan, elapsed=0.0)
         self._tell(uid)
 
-    def _run(self, uid: str, started: ContainerReport, plan: Plan, elapsed: float) -> None:
+    def _run(self, uid: str, started: ContainerReport, plan: SimulatedPlan, elapsed: float) -> None:
         """It has run for `elapsed` seconds; the next of what becomes of it is ready or the end."""
         running = self._pods[uid]
         name = started.name
@@ -353,7 +353,7 @@ class SimulatedRuntime:
             try:
                 plan = draw_plan(self._habits, pod, container_of(pod, report.name), report.attempt)
             except (BadAnnotation, ValueError):  # it was changed to nonsense since: let it run as it did
-                plan = Plan(math.inf, 0, 0.0, 0, 0)
+                plan = SimulatedPlan(math.inf, 0, 0.0, 0, 0)
             self._run(uid, report, plan, elapsed=max(0.0, self._timers.wall() - report.started))
 
     def _tell(self, uid: str) -> None:
@@ -416,7 +416,7 @@ def _not_run(command: Sequence[str]) -> bytes:
     return f"this container is simulated: {' '.join(command)[:200]!r} was not run\n".encode()
 
 
-def _running_plans(running: _Running) -> Iterator[tuple[str, Plan]]:
+def _running_plans(running: _Running) -> Iterator[tuple[str, SimulatedPlan]]:
     for name, report in running.reports.items():
         if report.phase is Phase.RUNNING:
             yield name, running.plans[name]

@@ -20,11 +20,11 @@ from proreus.engine.store.etcd.address import EtcdAddress
 from proreus.engine.store.etcd.connection import EtcdConnection, EtcdError
 from proreus.engine.store.options import DEFAULTS, StoreOptions
 from proreus.engine.store.protocol import (
-    Batch,
     Change,
+    ChangeBatch,
     Committed,
     Compacted,
-    Entry,
+    KeyValue,
     Listing,
     NoSuchLease,
     NotReached,
@@ -37,7 +37,7 @@ from proreus.engine.store.protocol import (
     fitting,
 )
 from proreus.engine.store.validation import check_lease, check_seconds, check_transaction
-from proreus.engine.store.watch_feed import PROGRESS_SECONDS, Feed
+from proreus.engine.store.watch_feed import PROGRESS_SECONDS, WatchFeed
 
 _PAGE = 2000
 """So many keys are listed at once; a long list leaves the loop and the server free in between."""
@@ -55,9 +55,9 @@ class EtcdStore:
         self._root = address.root
         self._options = options
         self._connection = EtcdConnection(address, options.timeout)
-        self._feed = Feed(0, options.held, options.held_bytes)
+        self._feed = WatchFeed(0, options.held, options.held_bytes)
         self._tasks: tuple[asyncio.Task[None], ...] = ()
-        self._readings: set[asyncio.Future[Batch]] = set()
+        self._readings: set[asyncio.Future[ChangeBatch]] = set()
         self._closed = False
         self._full = ""
 
@@ -66,7 +66,7 @@ class EtcdStore:
         """The store in that cluster; raises where no member answers."""
         store = cls(address, options)
         try:
-            store._feed = Feed(await store._revision(), options.held, options.held_bytes)
+            store._feed = WatchFeed(await store._revision(), options.held, options.held_bytes)
         except StoreError:
             await store._connection.close()
             raise
@@ -74,7 +74,7 @@ class EtcdStore:
         store._tasks = tuple(asyncio.create_task(one, name="etcd store") for one in work)
         return store
 
-    async def get(self, key: str) -> Entry | None:
+    async def get(self, key: str) -> KeyValue | None:
         """What stands under the key now."""
         self._check_open()
         answer = await self._connection.call(
@@ -89,7 +89,7 @@ class EtcdStore:
         self._check_open()
         begin, end = self._range(prefix)
         begin = max(begin, self._bytes(after) + b"\0") if after else begin
-        entries: list[Entry] = []
+        entries: list[KeyValue] = []
         at = revision
         while begin < end:
             page = _SMALL_PAGE if most_bytes else _PAGE
@@ -140,7 +140,7 @@ class EtcdStore:
         found = tuple(self._entry(kvs[0]) if kvs else None for kvs in ranges)
         return Committed(False, answer.header.revision, found)
 
-    def watch(self, prefix: str, after: int) -> AsyncIterator[Batch]:
+    def watch(self, prefix: str, after: int) -> AsyncIterator[ChangeBatch]:
         """Every change under the prefix after that revision."""
         self._check_open()
         return self._feed.follow(prefix, after, self._older)
@@ -254,18 +254,18 @@ class EtcdStore:
             self._feed.heard = False
             await asyncio.sleep(_RETRY_SECONDS)
 
-    async def _older(self, prefix: str, after: int) -> AsyncGenerator[Batch, None]:
+    async def _older(self, prefix: str, after: int) -> AsyncGenerator[ChangeBatch, None]:
         """A watch of its own, for one that began before what the feed holds; it, too, outlives its member."""
         while not self._closed:
             async with contextlib.aclosing(self._history(prefix, after)) as batches:
-                reading: asyncio.Future[Batch] | None = None
+                reading: asyncio.Future[ChangeBatch] | None = None
                 try:
                     while True:
                         reading = reading or asyncio.ensure_future(anext(batches))
                         self._readings.add(reading)
                         await asyncio.wait({reading}, timeout=PROGRESS_SECONDS)
                         if not reading.done():
-                            yield Batch((), after)  # to give up the read would give up the call
+                            yield ChangeBatch((), after)  # to give up the read would give up the call
                             continue
                         self._readings.discard(reading)
                         if reading.cancelled():  # by `close`
@@ -279,12 +279,12 @@ class EtcdStore:
                     if reading is not None:
                         await self._give_up(reading)
 
-    async def _give_up(self, reading: asyncio.Future[Batch]) -> None:
+    async def _give_up(self, reading: asyncio.Future[ChangeBatch]) -> None:
         self._readings.discard(reading)
         reading.cancel()
         await asyncio.gather(reading, return_exceptions=True)
 
-    async def _history(self, prefix: str, after: int) -> AsyncGenerator[Batch, None]:
+    async def _history(self, prefix: str, after: int) -> AsyncGenerator[ChangeBatch, None]:
         """The changes after that revision, for ever; ends with `Unavailable` where the member goes."""
         begin, end = self._range(prefix)
         # From the revision itself: etcd then refuses just where what stood before the first change is gone.
@@ -307,13 +307,13 @@ class EtcdStore:
                 rest += [self._change(event) for event in answer.events if event.kv.mod_revision > after]
                 changes, rest = _whole_revisions(rest, more=answer.fragment)
                 if changes:
-                    yield Batch(changes, changes[-1].revision)
+                    yield ChangeBatch(changes, changes[-1].revision)
                 elif answer.fragment:
                     continue
                 elif answer.created:
-                    yield Batch((), after)  # it is heard again
+                    yield ChangeBatch((), after)  # it is heard again
                 elif not answer.events:
-                    yield Batch((), max(after, answer.header.revision))
+                    yield ChangeBatch((), max(after, answer.header.revision))
         raise Unavailable("etcd: the member ended the watch")
 
     async def _compact_regularly(self) -> None:
@@ -342,9 +342,9 @@ class EtcdStore:
             return rpc.RequestOp(request_put=put)
         return rpc.RequestOp(request_delete_range=rpc.DeleteRangeRequest(key=key))
 
-    def _entry(self, found: Any) -> Entry:
+    def _entry(self, found: Any) -> KeyValue:
         key = found.key.decode()[len(self._root) :]
-        return Entry(key, found.value, found.create_revision, found.mod_revision, found.lease)
+        return KeyValue(key, found.value, found.create_revision, found.mod_revision, found.lease)
 
     def _change(self, event: Any) -> Change:
         revision = event.kv.mod_revision

@@ -11,7 +11,7 @@ from proreus.engine.store.factory import open_store
 from proreus.engine.store.log.loop_thread import LoopThread
 from proreus.engine.store.log.store_log import MOST_OPERATIONS, LogInStore, part_key, read_part, segments_of
 from proreus.engine.store.options import StoreOptions
-from proreus.engine.store.protocol import Entry, Store, StoreError, StoreFull, Unavailable
+from proreus.engine.store.protocol import KeyValue, Store, StoreError, StoreFull, Unavailable
 from proreus.engine.store.read_only import Looker, open_looker
 from proreus.log.frames import FRAME_BYTES
 from proreus.log.group_commit import Append, GroupedLog
@@ -156,7 +156,7 @@ class StoreReader:
             self._loop.close()
             self._loop = self._looker = None
 
-    def _page(self) -> tuple[Entry, ...]:
+    def _page(self) -> tuple[KeyValue, ...]:
         if self._loop is None:
             self._loop = LoopThread("log reader")
         if self._looker is None:

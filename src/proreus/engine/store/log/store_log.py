@@ -17,7 +17,16 @@ from dataclasses import dataclass
 
 import msgspec
 
-from proreus.engine.store.protocol import ABSENT, Delete, Entry, Operation, Put, Store, StoreError, Unchanged
+from proreus.engine.store.protocol import (
+    ABSENT,
+    Delete,
+    KeyValue,
+    Operation,
+    Put,
+    Store,
+    StoreError,
+    Unchanged,
+)
 from proreus.log.frames import FRAME_BYTES, frame, new_key, read_head
 from proreus.log.protocol import Part
 from proreus.model.errors import UsageError
@@ -45,7 +54,7 @@ class Head(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class KeptPart:
+class StoredPart:
     """A part as it stands; None: it is damaged."""
 
     number: int
@@ -141,8 +150,8 @@ class LogInStore:
                     return numbers
 
     async def replace(
-        self, replaced: Sequence[KeptPart], payload: bytes, conditions: Sequence[Unchanged]
-    ) -> KeptPart:
+        self, replaced: Sequence[StoredPart], payload: bytes, conditions: Sequence[Unchanged]
+    ) -> StoredPart:
         """One part of one record in the place of some in a row, under the number of the last of them."""
         last = replaced[-1].number
         value = frame(self._key, last, 1, payload)
@@ -153,7 +162,7 @@ class LogInStore:
                 after = Head(head.next, max(0, head.bytes - gone) + len(value), head.owner)
                 drops = (Delete(self._part(one.number)) for one in replaced[:-1])
                 if await self._commit(conditions, after, (Put(self._part(last), value), *drops)):
-                    return KeptPart(last, len(value), 0, Part(last, 1, payload))
+                    return StoredPart(last, len(value), 0, Part(last, 1, payload))
 
     async def prune(self, before: int, most: int = 0) -> int:
         """Drop the parts without a record from that number on, oldest first; how many went.
@@ -178,7 +187,7 @@ class LogInStore:
                 if await self._commit((), after, tuple(Delete(self._part(number)) for number in old)):
                     count += len(old)
 
-    async def read(self, since: int = 0) -> AsyncIterator[KeptPart]:
+    async def read(self, since: int = 0) -> AsyncIterator[StoredPart]:
         """All parts with a record from that number on, oldest first."""
         after = self._part(since - 1) if since > 0 else ""
         while entries := await self._page(after, _PAGE):
@@ -188,12 +197,12 @@ class LogInStore:
             if len(entries) < _PAGE:
                 return
 
-    async def part(self, number: int) -> KeptPart | None:
+    async def part(self, number: int) -> StoredPart | None:
         """One of them; None where it is gone."""
         entry = await self._store.get(self._part(number))
         return None if entry is None else read_part(entry)
 
-    async def _page(self, after: str, limit: int) -> tuple[Entry, ...]:
+    async def _page(self, after: str, limit: int) -> tuple[KeyValue, ...]:
         return (await self._store.list(self._root + _SEGMENTS, after=after, limit=limit)).entries
 
     def _numbered(self, parts: Sequence[tuple[bytes, int]], number: int) -> tuple[list[int], list[Put]]:
@@ -226,7 +235,7 @@ class LogInStore:
         await self._see(done.found[0])
         return False
 
-    async def _see(self, entry: Entry | None) -> None:
+    async def _see(self, entry: KeyValue | None) -> None:
         """What stands under `next`; where nothing does, or nonsense, the parts tell."""
         self._revision = ABSENT if entry is None else entry.revision
         try:
@@ -253,19 +262,19 @@ def segments_of(root: str) -> str:
     return root + _SEGMENTS
 
 
-def read_part(entry: Entry) -> KeptPart:
+def read_part(entry: KeyValue) -> StoredPart:
     """What stands there. What is no frame may be of an older version: whoever knows its payloads tells."""
     number, value = _number(entry.key), entry.value
     head = read_head(value)
     if head is None:
-        return KeptPart(number, len(value), 1, Part(number, 1, value, older=True))
+        return StoredPart(number, len(value), 1, Part(number, 1, value, older=True))
     payload = value[FRAME_BYTES:]
     if head.number + head.records != number + 1 or not head.fits(payload):
-        return KeptPart(number, len(value), head.records, None)
-    return KeptPart(number, len(value), 0, Part(head.number, head.records, payload))
+        return StoredPart(number, len(value), head.records, None)
+    return StoredPart(number, len(value), 0, Part(head.number, head.records, payload))
 
 
-def payload_of(entry: Entry) -> bytes:
+def payload_of(entry: KeyValue) -> bytes:
     """Of the part that stands there; nothing where it is damaged."""
     part = read_part(entry).part
     return b"" if part is None else part.payload

@@ -26,7 +26,7 @@ where the mark itself was some behind."""
 _log = logging.getLogger(__name__)
 
 
-class Lost(StoreError):
+class StoreLost(StoreError):
     """The file lacks revisions that were acknowledged."""
 
     def __init__(self, path: Path, revision: int, acknowledged: int) -> None:
@@ -41,7 +41,7 @@ class Lost(StoreError):
         self.path, self.acknowledged = path, acknowledged
 
 
-class Mark:
+class HighWaterMark:
     """The file beside the store's; made where it is missing."""
 
     def __init__(self, store: Path) -> None:
@@ -102,14 +102,15 @@ def acknowledged(store: Path) -> int:
 
 
 def check_whole(store: Path) -> None:
-    """Raise `Lost` where the file lacks what was acknowledged. Nothing is changed: to open such a file for
-    writing, even to close it again, would remove the log that may still be rescued."""
+    """Raise `StoreLost` where the file lacks what was acknowledged. Nothing is changed: to open such a
+    file for writing, even to close it again, would remove the log that may still be rescued.
+    """
     noted = acknowledged(store)  # before the store's own: another process may be writing
     if not noted:
         return
     revision = _revision(store)
     if revision < noted:
-        raise Lost(store, revision, noted)
+        raise StoreLost(store, revision, noted)
 
 
 def _revision(store: Path) -> int:

@@ -27,11 +27,11 @@ from proreus.engine.store.history_size import Superseded
 from proreus.engine.store.options import DEFAULTS, StoreOptions
 from proreus.engine.store.protocol import (
     ABSENT,
-    Batch,
     Change,
+    ChangeBatch,
     Committed,
     Compacted,
-    Entry,
+    KeyValue,
     Listing,
     NotReached,
     Operation,
@@ -40,10 +40,10 @@ from proreus.engine.store.protocol import (
     Unchanged,
     fitting,
 )
-from proreus.engine.store.sqlite.high_water_mark import AHEAD, Lost, Mark, check_whole
+from proreus.engine.store.sqlite.high_water_mark import AHEAD, HighWaterMark, StoreLost, check_whole
 from proreus.engine.store.sqlite.tables import READER_KIB, Tables, in_protocol_words
 from proreus.engine.store.validation import check_lease, check_seconds, check_transaction
-from proreus.engine.store.watch_feed import Feed
+from proreus.engine.store.watch_feed import WatchFeed
 from proreus.model.files import make_private_folder
 
 
@@ -109,8 +109,8 @@ class SQLiteStore:
 
     _tables: Tables
     _reader: Tables
-    _mark: Mark
-    _feed: Feed
+    _mark: HighWaterMark
+    _feed: WatchFeed
     _writer: asyncio.Task[None]
 
     def __init__(
@@ -151,7 +151,7 @@ class SQLiteStore:
             raise StoreError(f"{self._path.parent}: {error.strerror}") from error
         lost = self._look_for_losses()
         make_private(self._path)
-        self._mark = Mark(self._path)
+        self._mark = HighWaterMark(self._path)
         self._tables = Tables(self._path, busy_seconds=self._options.timeout)
         try:
             self._tables.prepare()
@@ -177,14 +177,14 @@ class SQLiteStore:
         self._mark.note(self._revision)
         tell_if_public(self._path, self._options.holds)
         self._reader = self._new_reader()
-        self._feed = Feed(self._revision, self._options.held, self._options.held_bytes)
+        self._feed = WatchFeed(self._revision, self._options.held, self._options.held_bytes)
 
-    def _look_for_losses(self) -> Lost | None:
+    def _look_for_losses(self) -> StoreLost | None:
         """What the file lacks, where that is accepted: revisions go on behind it, so that no client takes a
         new one for one of those."""
         try:
             check_whole(self._path)
-        except Lost as lost:
+        except StoreLost as lost:
             if not self._options.accept_loss:
                 raise
             _log.warning("%s; going on with what is there", lost)
@@ -194,7 +194,7 @@ class SQLiteStore:
     def _new_reader(self) -> Tables:
         return Tables(self._path, busy_seconds=self._options.timeout, cache_kib=READER_KIB)
 
-    async def get(self, key: str) -> Entry | None:
+    async def get(self, key: str) -> KeyValue | None:
         """What stands under the key now."""
         self._check_open()
         with in_protocol_words(self._path):
@@ -205,7 +205,7 @@ class SQLiteStore:
     ) -> Listing:
         """The keys with that prefix, in order."""
         self._check_open()
-        entries: list[Entry] = []
+        entries: list[KeyValue] = []
         size = remaining = 0
         with self._snapshot() as tables:
             now = tables.number("revision")
@@ -232,7 +232,7 @@ class SQLiteStore:
         check_transaction(conditions, operations)
         return await self._request(lambda: self._commit(conditions, operations))
 
-    def watch(self, prefix: str, after: int) -> AsyncIterator[Batch]:
+    def watch(self, prefix: str, after: int) -> AsyncIterator[ChangeBatch]:
         """Every change under the prefix after that revision."""
         self._check_open()
         return self._feed.follow(prefix, after, self._older)
@@ -483,7 +483,7 @@ class SQLiteStore:
                 else:
                     self._readers.append(tables)
 
-    async def _older(self, prefix: str, after: int) -> AsyncGenerator[Batch, None]:
+    async def _older(self, prefix: str, after: int) -> AsyncGenerator[ChangeBatch, None]:
         """The history in the file, a span of revisions at a time; a slow watch keeps no snapshot open."""
         while True:
             with self._snapshot() as tables:
@@ -492,7 +492,7 @@ class SQLiteStore:
                     raise Compacted(compacted)
                 changes, upto = _some(tables, prefix, after, min(now, after + _SPAN))
             if changes or upto == now:
-                yield Batch(changes, upto)
+                yield ChangeBatch(changes, upto)
             if upto == now:
                 return
             after = upto

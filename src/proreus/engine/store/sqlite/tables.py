@@ -17,7 +17,7 @@ from pathlib import Path
 from proreus.engine.store.protocol import (
     Change,
     Delete,
-    Entry,
+    KeyValue,
     NoSuchLease,
     Operation,
     Put,
@@ -203,14 +203,14 @@ class Tables:
         """Keep one of `numbers`."""
         self.execute("UPDATE numbers SET value = ? WHERE name = ?", (value, name))
 
-    def entry(self, key: str) -> Entry | None:
+    def entry(self, key: str) -> KeyValue | None:
         """What stands under the key."""
         rows = self.execute(
             _ENTRY, (key,)
         ).fetchall()  # all: a cursor that is not at its end keeps its snapshot
         return _entry(*rows[0]) if rows else None
 
-    def standing(self, prefix: str, after: str, limit: int, revision: int = 0) -> Iterator[Entry]:
+    def standing(self, prefix: str, after: str, limit: int, revision: int = 0) -> Iterator[KeyValue]:
         """What stands under the prefix, or stood at the revision, in the order of keys."""
         rows = self.execute(
             _STANDING_THEN if revision else _STANDING,
@@ -270,7 +270,7 @@ class Tables:
                     )
                     self.execute("INSERT OR REPLACE INTO keys VALUES (?, ?, ?)", (key, place, lease))
                     changes.append(
-                        Change(key, revision, Entry(key, value, created, revision, lease), previous)
+                        Change(key, revision, KeyValue(key, value, created, revision, lease), previous)
                     )
                 case Delete(key):
                     if before:
@@ -341,8 +341,8 @@ class Tables:
         return end < compacted
 
 
-def _entry(key: str, value: bytes, created: int, place: int, lease: int) -> Entry:
-    return Entry(key, value, created, place // PLACES, lease)
+def _entry(key: str, value: bytes, created: int, place: int, lease: int) -> KeyValue:
+    return KeyValue(key, value, created, place // PLACES, lease)
 
 
 def _range(prefix: str) -> dict[str, object]:

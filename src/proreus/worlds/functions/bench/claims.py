@@ -15,7 +15,7 @@ from proreus.worlds.functions.model import Demand
 from proreus.worlds.functions.play import ALL, run_rule
 from proreus.worlds.functions.policies.catalogue import rule_policy
 from proreus.worlds.functions.scenarios import FunctionsScenario
-from proreus.worlds.functions.simulation.batch import Batch
+from proreus.worlds.functions.simulation.batch import EpisodeBatch
 from proreus.worlds.functions.simulation.kernel import begin
 from proreus.worlds.functions.simulation.rewards import reward_named
 from proreus.worlds.functions.state.columns import DECISIONS
@@ -69,7 +69,7 @@ def batch_rate(demands: list[Demand], lanes: int, seconds: float) -> float:
     """
     work = compile_demands(demands, SCENARIO.terms, "fixed", _KEPT)
     reward = reward_named("latency_cost", SCENARIO.terms.beta)
-    batch = Batch(work, lanes, reward=reward, shares=False)  # type: ignore[arg-type]
+    batch = EpisodeBatch(work, lanes, reward=reward, shares=False)  # type: ignore[arg-type]
     steps = batch.reset(0)
     for _ in range(_APART):
         steps = batch.step(first_legal(steps.legal))

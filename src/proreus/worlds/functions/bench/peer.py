@@ -11,7 +11,7 @@ from gymnasium import spaces
 
 from proreus.kernels.arrays import Bool
 from proreus.worlds.functions.bench.plain import MOST, PlainRun
-from proreus.worlds.functions.model import Demand, Terms
+from proreus.worlds.functions.model import Demand, FunctionsTerms
 
 _KEPT = 60.0
 
@@ -19,7 +19,9 @@ _KEPT = 60.0
 class PlainEnv(gymnasium.Env[dict[str, Any], np.int64]):
     """Place one instance a step; the document's observation and its reward."""
 
-    def __init__(self, demands: list[Demand], terms: Terms, kinds: int = 5, kept: float = _KEPT) -> None:
+    def __init__(
+        self, demands: list[Demand], terms: FunctionsTerms, kinds: int = 5, kept: float = _KEPT
+    ) -> None:
         self._demands, self._terms, self._kinds, self._kept = demands, terms, kinds, kept
         self._episode = 0
         self._run: PlainRun

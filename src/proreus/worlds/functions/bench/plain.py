@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from proreus.worlds.functions.model import Demand, Terms
+from proreus.worlds.functions.model import Demand, FunctionsTerms
 
 Asks = Literal["place", "keep", "over"]
 _ENDS, _WAKES, _LOSES, _COMES = range(4)
@@ -18,7 +18,7 @@ MOST = 40.0
 
 
 @dataclass
-class Instance:
+class PlainInstance:
     """A replica of a function on a node."""
 
     number: int
@@ -30,7 +30,7 @@ class Instance:
     idle_until: float = np.inf
     held: list[int] = field(default_factory=list)
 
-    def __lt__(self, other: Instance) -> bool:
+    def __lt__(self, other: PlainInstance) -> bool:
         """For events that tie: a stale one of an instance that is gone, and one of its successor's."""
         return self.ready < other.ready
 
@@ -38,7 +38,7 @@ class Instance:
 class PlainRun:
     """One run; `asks` says what is to be decided, `place`, `wait` and `keep` decide it."""
 
-    def __init__(self, demand: Demand, terms: Terms, kept: float | None = None) -> None:
+    def __init__(self, demand: Demand, terms: FunctionsTerms, kept: float | None = None) -> None:
         """`kept`: seconds that idle instances stay; None: it is asked each time."""
         self.demand, self.terms, self._kept = demand, terms, kept
         count, functions = terms.count, len(demand.functions)
@@ -49,12 +49,12 @@ class PlainRun:
         self.holds = np.zeros(count, dtype=np.int64)
         self.active_since = np.zeros(count)
         self.active_seconds = np.zeros(count)
-        self.instances: list[list[Instance]] = [[] for _ in range(functions)]
+        self.instances: list[list[PlainInstance]] = [[] for _ in range(functions)]
         self.queues: list[deque[int]] = [deque() for _ in range(functions)]
         self.running = np.zeros(functions, dtype=np.int64)
         self.last_rfrt = np.zeros(functions)
         self._free = list(range(most_instances(demand, terms)))[::-1]
-        self._events: list[tuple[float, int, int, Instance | None]] = []
+        self._events: list[tuple[float, int, int, PlainInstance | None]] = []
         self._again: set[int] = set()
         self._next = 0
         self.now, self.paid, self.rfrt, self.share = 0.0, 0.0, 0.0, 0.0
@@ -64,7 +64,7 @@ class PlainRun:
         self.fate = [""] * len(demand)
         self.asks: Asks = "place"
         self.subject = 0
-        self.idle: Instance | None = None
+        self.idle: PlainInstance | None = None
         self._advance()
 
     def fits(self, node: int) -> bool:
@@ -77,7 +77,7 @@ class PlainRun:
         """An instance of the function at hand starts there."""
         number, one = self.subject, self.demand.functions[self.subject]
         queue = self.queues[number]
-        instance = Instance(self._free.pop(), number, node, self.now + float(self.demand.cold[queue[0]]))
+        instance = PlainInstance(self._free.pop(), number, node, self.now + float(self.demand.cold[queue[0]]))
         self.instances[number].append(instance)
         self.starts += 1
         self.reserved[node] += (one.cpu, one.memory)
@@ -152,7 +152,7 @@ class PlainRun:
         return self._come(number)
 
     @staticmethod
-    def _is_stale(event: tuple[float, int, int, Instance | None]) -> bool:
+    def _is_stale(event: tuple[float, int, int, PlainInstance | None]) -> bool:
         when, order, _, one = event
         return order == _WAKES and one is not None and not one.starting and one.idle_until != when
 
@@ -185,13 +185,13 @@ class PlainRun:
         self._run(request, one)
         return False
 
-    def _hold(self, request: int, one: Instance) -> None:
+    def _hold(self, request: int, one: PlainInstance) -> None:
         one.taken += 1
         self.running[one.function] += 1
         self.cold += 1
         one.held.append(request)
 
-    def _run(self, request: int, one: Instance) -> None:
+    def _run(self, request: int, one: PlainInstance) -> None:
         function, node = self.demand.functions[one.function], one.node
         self.used[node] += (function.cpu_use, function.net, function.disk)
         stretch = max(1.0, float((self.used[node] / self.capacity[node, [0, 2, 3]]).max()))
@@ -199,7 +199,7 @@ class PlainRun:
         due = self.now + float(self.demand.seconds[request]) * stretch
         heapq.heappush(self._events, (due, _ENDS, request, one))
 
-    def _end(self, request: int, one: Instance) -> bool:
+    def _end(self, request: int, one: PlainInstance) -> bool:
         function, queue = self.demand.functions[one.function], self.queues[one.function]
         self.used[one.node] -= (function.cpu_use, function.net, function.disk)
         self.fate[request] = "served"
@@ -230,14 +230,14 @@ class PlainRun:
         self.rfrt += MOST
         self.share += 1.0
 
-    def _keep(self, one: Instance, seconds: float) -> None:
+    def _keep(self, one: PlainInstance, seconds: float) -> None:
         if seconds > 0.0:
             one.idle_until = self.now + seconds
             heapq.heappush(self._events, (one.idle_until, _WAKES, one.number, one))
         else:
             self._give_up(one)
 
-    def _wake(self, one: Instance) -> None:
+    def _wake(self, one: PlainInstance) -> None:
         if not one.starting:
             self._give_up(one)
             return
@@ -246,7 +246,7 @@ class PlainRun:
             self._run(request, one)
         one.held = []
 
-    def _give_up(self, one: Instance) -> None:
+    def _give_up(self, one: PlainInstance) -> None:
         function, node = self.demand.functions[one.function], one.node
         one.idle_until = np.inf
         self.instances[one.function].remove(one)
@@ -258,7 +258,7 @@ class PlainRun:
         self._again |= {number for number, queue in enumerate(self.queues) if queue}
 
 
-def most_instances(demand: Demand, terms: Terms) -> int:
+def most_instances(demand: Demand, terms: FunctionsTerms) -> int:
     """That can be at a time."""
     cpu = min(one.cpu for one in demand.functions)
     memory = min(one.memory for one in demand.functions)

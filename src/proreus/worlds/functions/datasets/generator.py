@@ -12,7 +12,7 @@ from proreus.worlds.functions.datasets.profiles import (
     draw_profile,
     draw_seconds,
 )
-from proreus.worlds.functions.model import Demand, Terms
+from proreus.worlds.functions.model import Demand, FunctionsTerms
 
 _LEAST_REQUESTS = 2.0
 """That a function has in a run, on average: what comes once is a cold start under any policy."""
@@ -22,7 +22,7 @@ _CHUNK = 64
 
 
 def draw_demand(
-    draw: np.random.Generator, functions: int, horizon: float, load: float, terms: Terms
+    draw: np.random.Generator, functions: int, horizon: float, load: float, terms: FunctionsTerms
 ) -> Demand:
     """So many functions whose requests together use a share of all nodes' CPU, on average."""
     profiles = [draw_profile(draw, number, _LEAST_REQUESTS / horizon) for number in range(functions)]

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from proreus.data.table import Row, read_filled_table, shown
+from proreus.data.table import TableRow, read_filled_table, shown
 from proreus.data.text_file import read_lines
 from proreus.kernels.arrays import F64, I32, I64
 from proreus.model.errors import InputError, UsageError
@@ -30,7 +30,7 @@ _KEYS = ("HashOwner", "HashApp", "HashFunction")
 
 
 @dataclass(frozen=True, eq=False)
-class Recording:
+class RequestRecording:
     """What was recorded: when which function was asked, and what is known of it."""
 
     names: tuple[str, ...]
@@ -95,7 +95,7 @@ class Recording:
         return arrival, function, seconds
 
 
-def read_azure_2021(path: Path) -> Recording:
+def read_azure_2021(path: Path) -> RequestRecording:
     """app,func,end_timestamp,duration: one row for each invocation, in seconds."""
     rows = read_filled_table(path, required=("app", "func", "end_timestamp", "duration"))
     seconds = np.array([row.number("duration") for row in rows])
@@ -103,7 +103,7 @@ def read_azure_2021(path: Path) -> Recording:
     return _of_requests([row.text("func") for row in rows], arrival, seconds)
 
 
-def read_azure_2019(folder: Path) -> Recording:
+def read_azure_2019(folder: Path) -> RequestRecording:
     """Invocations a minute, from the first to the last, with times (ms) and memory (MB) of every function."""
     keys = (*_KEYS, "Trigger")
     minutes = [str(minute) for minute in range(1, _MINUTES + 1)]
@@ -126,7 +126,7 @@ def read_azure_2019(folder: Path) -> Recording:
     asked = np.flatnonzero(counts.sum(axis=0))
     if not asked.size:
         raise InputError("nothing was invoked", file=folder / INVOCATIONS)
-    return Recording(
+    return RequestRecording(
         tuple(name[:12] for name in names),
         np.array([max(lasting[name] / 1_000, 1e-3) for name in names]),
         np.array([round(memory.get(name, 0.0)) for name in names], dtype=np.int64),
@@ -142,7 +142,7 @@ def _by_function(path: Path, column: str, others: Sequence[str]) -> dict[str, fl
     return {row.text("HashFunction"): row.number(column) for row in rows}
 
 
-def read_requests(path: Path) -> Recording:
+def read_requests(path: Path) -> RequestRecording:
     """arrival,function,duration: one row for each request, in seconds."""
     rows = read_filled_table(path, required=("arrival", "function", "duration"))
     seconds = np.array([row.number("duration") for row in rows])
@@ -151,11 +151,11 @@ def read_requests(path: Path) -> Recording:
     )
 
 
-def _of_requests(labels: Sequence[str], arrival: F64, seconds: F64) -> Recording:
+def _of_requests(labels: Sequence[str], arrival: F64, seconds: F64) -> RequestRecording:
     names, number = np.unique(labels, return_inverse=True)
     order = np.argsort(arrival, kind="stable")
     mean = np.array([max(float(seconds[number == one].mean()), 1e-3) for one in range(names.size)])
-    return Recording(
+    return RequestRecording(
         tuple(str(name)[:12] for name in names),
         mean,
         np.zeros(names.size, dtype=np.int64),
@@ -166,7 +166,7 @@ def _of_requests(labels: Sequence[str], arrival: F64, seconds: F64) -> Recording
     )
 
 
-def read_recording(path: Path) -> Recording:
+def read_recording(path: Path) -> RequestRecording:
     """A folder as of Azure 2019, or a table whose header says what it is."""
     if path.is_dir():
         return read_azure_2019(path)
@@ -185,7 +185,7 @@ def read_rows(path: Path) -> list[Mapping[str, Any]]:
     return [_row(one) for one in found]
 
 
-def _row(row: Row) -> Mapping[str, Any]:
+def _row(row: TableRow) -> Mapping[str, Any]:
     numbers = {
         name: row.number(name)
         for name in (*REQUIRED, *OPTIONAL)

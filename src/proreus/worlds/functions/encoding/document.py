@@ -30,8 +30,8 @@ from proreus.worlds.functions.state.columns import (
     RUNNING,
     SUBJECT,
     WAITING,
+    FunctionsWork,
     Runs,
-    Work,
 )
 
 _CORE, _GB, _DOLLAR, _MB = 1_000.0, 1_024.0, 1e6, 1_000.0
@@ -40,7 +40,7 @@ MOST_IO = 1e6
 _MANY = float(np.log1p(1_000.0))
 
 
-class Part(NamedTuple):
+class ObservationPart(NamedTuple):
     """One name of the observation."""
 
     name: str
@@ -53,7 +53,7 @@ class Part(NamedTuple):
         return int(np.prod(self.shape))
 
 
-def parts_of(nodes: int, kinds: int) -> tuple[Part, ...]:
+def parts_of(nodes: int, kinds: int) -> tuple[ObservationPart, ...]:
     """The document's names and shapes, for so many nodes and kinds of function."""
     shapes: dict[str, tuple[int, ...]] = {
         "node_utilization": (nodes, 4),
@@ -69,7 +69,7 @@ def parts_of(nodes: int, kinds: int) -> tuple[Part, ...]:
     }
     found, begin = [], 0
     for name, shape in shapes.items():
-        found.append(Part(name, shape, begin))
+        found.append(ObservationPart(name, shape, begin))
         begin += found[-1].size
     return tuple(found)
 
@@ -80,7 +80,7 @@ def length_of(nodes: int, kinds: int) -> int:
 
 
 @compiled
-def observe(work: Work, runs: Runs, lane: int, out: F32) -> None:
+def observe(work: FunctionsWork, runs: Runs, lane: int, out: F32) -> None:
     """Fill `out` [10 N + 6 + kinds] as amounts with their units."""
     nodes = work.price.size
     kinds = out.size - 10 * nodes - 6
@@ -117,7 +117,7 @@ def observe(work: Work, runs: Runs, lane: int, out: F32) -> None:
 
 
 @compiled
-def even(work: Work, most: F64, out: F32) -> None:
+def even(work: FunctionsWork, most: F64, out: F32) -> None:
     """As shares from 0 to 1; `most` [5]: cores, GB, dollars, MB/s and IOPS of the largest node.
 
     Counts of requests are logarithms, full at a thousand; RFRT is full at 40.
@@ -140,7 +140,7 @@ def even(work: Work, most: F64, out: F32) -> None:
         out[place] = min(np.log1p(out[place]) / _MANY, 1.0)
 
 
-def largest(work: Work) -> F64:
+def largest(work: FunctionsWork) -> F64:
     """[5] what `even` divides by."""
     top = work.capacity.max(axis=0)
     price = max(float(work.price.max()) / _DOLLAR, 1e-9)

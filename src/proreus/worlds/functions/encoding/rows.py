@@ -41,8 +41,8 @@ from proreus.worlds.functions.state.columns import (
     SUBJECT,
     WAITING,
     WORKING,
+    FunctionsWork,
     Runs,
-    Work,
 )
 from proreus.worlds.functions.state.idle_histogram import BINS, EDGES
 from proreus.worlds.functions.state.instances import fits, may_wait
@@ -99,7 +99,7 @@ def rows_for(nodes: int) -> int:
 
 
 @compiled
-def encode(work: Work, runs: Runs, lane: int, rows: F32, context: F32, legal: U8) -> None:
+def encode(work: FunctionsWork, runs: Runs, lane: int, rows: F32, context: F32, legal: U8) -> None:
     """Fill rows [R, F], context [G] and legal [R] of the decision at hand."""
     rows[:] = 0.0
     legal[:] = 0
@@ -128,7 +128,7 @@ def rate_of(runs: Runs, lane: int, function: int) -> float:
 
 
 @compiled
-def offered(work: Work, runs: Runs, lane: int, node: int) -> float:
+def offered(work: FunctionsWork, runs: Runs, lane: int, node: int) -> float:
     """Milli-cores that requests will use on a node, if each function spreads them over its instances."""
     base = work.first_function[runs.tally[lane, EPISODE]]
     total = 0.0
@@ -143,7 +143,7 @@ def offered(work: Work, runs: Runs, lane: int, node: int) -> float:
 
 
 @compiled
-def _fill_places(work: Work, runs: Runs, lane: int, rows: F32, legal: U8) -> None:
+def _fill_places(work: FunctionsWork, runs: Runs, lane: int, rows: F32, legal: U8) -> None:
     function = runs.tally[lane, SUBJECT]
     row = work.first_function[runs.tally[lane, EPISODE]] + function
     need, full = work.need[row], max(work.term[FULL_PRICE], 1.0)
@@ -177,7 +177,7 @@ def _fill_places(work: Work, runs: Runs, lane: int, rows: F32, legal: U8) -> Non
 
 
 @compiled
-def _fill_wait(work: Work, runs: Runs, lane: int, one: F32) -> None:
+def _fill_wait(work: FunctionsWork, runs: Runs, lane: int, one: F32) -> None:
     function = runs.tally[lane, SUBJECT]
     row = work.first_function[runs.tally[lane, EPISODE]] + function
     slots = runs.of[lane, function, INSTANCES] * work.need[row, CONCURRENCY]
@@ -189,7 +189,7 @@ def _fill_wait(work: Work, runs: Runs, lane: int, one: F32) -> None:
 
 
 @compiled
-def _fill_keeps(work: Work, runs: Runs, lane: int, rows: F32) -> None:
+def _fill_keeps(work: FunctionsWork, runs: Runs, lane: int, rows: F32) -> None:
     instance = runs.tally[lane, SUBJECT]
     function, node = runs.instance[lane, instance, FUNCTION], runs.instance[lane, instance, NODE]
     row = work.first_function[runs.tally[lane, EPISODE]] + function
@@ -235,7 +235,7 @@ def _outlook(runs: Runs, lane: int, function: int, seconds: float) -> tuple[floa
 
 
 @compiled
-def _fill_context(work: Work, runs: Runs, lane: int, context: F32) -> None:
+def _fill_context(work: FunctionsWork, runs: Runs, lane: int, context: F32) -> None:
     reserved, used, cpu = 0.0, 0.0, 0.0
     for node in range(work.price.size):
         reserved += runs.node[lane, node, CPU]

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from proreus.model.errors import UsageError
-from proreus.worlds.functions.datasets.readers import Recording, is_rows, read_recording, read_rows
+from proreus.worlds.functions.datasets.readers import RequestRecording, is_rows, read_recording, read_rows
 from proreus.worlds.functions.datasets.rows import RowTerms, demand_of_rows
 from proreus.worlds.functions.model import Demand
 from proreus.worlds.functions.scenarios import FunctionsScenario
@@ -24,7 +24,7 @@ _SEEDS = 1_000_000
 _TRIES = 100
 
 
-class Dataset(Protocol):
+class EpisodeSource(Protocol):
     """Episode after episode."""
 
     @property
@@ -41,7 +41,7 @@ class Dataset(Protocol):
         ...
 
 
-class Generated:
+class GeneratedEpisodes:
     """As many episodes as anyone wants."""
 
     restarts = 0
@@ -74,12 +74,12 @@ class Repeated:
         return self._demand
 
 
-class Windows:
+class RecordedWindows:
     """Windows of a recording, drawn."""
 
     restarts = 0
 
-    def __init__(self, recording: Recording, seconds: float) -> None:
+    def __init__(self, recording: RequestRecording, seconds: float) -> None:
         self._recording, self._seconds = recording, min(seconds, recording.length)
 
     def rewind(self) -> None:
@@ -97,7 +97,7 @@ class Windows:
         raise UsageError(f"nothing was recorded in {_TRIES} windows of {self._seconds:g} s")
 
 
-class Rows:
+class InjectedRows:
     """Rows to place, so many an episode; an episode is shorter where the source ends."""
 
     def __init__(self, source: Iterable[Mapping[str, Any]], terms: RowTerms, each: int) -> None:
@@ -136,26 +136,26 @@ class Rows:
         return found
 
 
-def dataset_of(source: Any, scenario: FunctionsScenario, terms: RowTerms, each: int) -> Dataset:
+def dataset_of(source: Any, scenario: FunctionsScenario, terms: RowTerms, each: int) -> EpisodeSource:
     """Of whatever `set_dataset` was given."""
     match source:
         case None:
-            return Generated(scenario)
+            return GeneratedEpisodes(scenario)
         case FunctionsScenario():
-            return Generated(source)
+            return GeneratedEpisodes(source)
         case Demand():
             return Repeated(source)
-        case Recording():
-            return Windows(source, scenario.seconds)
+        case RequestRecording():
+            return RecordedWindows(source, scenario.seconds)
         case str() | Path():
             path = Path(source)
             if is_rows(path):
-                return Rows(read_rows(path), terms, each)
-            return Windows(read_recording(path), scenario.seconds)
+                return InjectedRows(read_rows(path), terms, each)
+            return RecordedWindows(read_recording(path), scenario.seconds)
         case Mapping():
             raise UsageError("a dataset is rows one after the other, not a single mapping")
         case Iterable():
-            return Rows(source, terms, each)
+            return InjectedRows(source, terms, each)
     raise UsageError(
         f"a dataset is a file, a recording, a demand or rows one after the other, not {type(source).__name__}"
     )

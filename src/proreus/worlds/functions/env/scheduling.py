@@ -29,8 +29,8 @@ from proreus.worlds.functions.encoding.document import (
     observe,
     parts_of,
 )
-from proreus.worlds.functions.env.dataset import Dataset, dataset_of
-from proreus.worlds.functions.model import KEEPS, Demand, NodeKind, Terms, nodes_like
+from proreus.worlds.functions.env.dataset import EpisodeSource, dataset_of
+from proreus.worlds.functions.model import KEEPS, Demand, FunctionsTerms, NodeKind, nodes_like
 from proreus.worlds.functions.scenarios import FunctionsScenario
 from proreus.worlds.functions.simulation.kernel import put
 from proreus.worlds.functions.simulation.outcome import measures_of
@@ -90,10 +90,10 @@ class FunctionsSettings:
             raise unknown_name("part", str(self.part), PARTS)
 
     @property
-    def terms(self) -> Terms:
+    def terms(self) -> FunctionsTerms:
         """The nodes, and how a run is judged."""
         kinds = NodeKind.parse(self.nodes) if self.nodes else nodes_like(int(self.num_nodes))
-        return Terms(nodes=kinds, beta=self.beta)
+        return FunctionsTerms(nodes=kinds, beta=self.beta)
 
     @property
     def keeper(self) -> Keeper:
@@ -157,7 +157,7 @@ class ServerlessSchedulingEnv(WorldEnv):
             part=settings.part,
         )
         terms = RowTerms(self.num_functions, settings.gap)
-        self._dataset: Dataset = dataset_of(task_generator, scenario, terms, int(settings.rows))
+        self._dataset: EpisodeSource = dataset_of(task_generator, scenario, terms, int(settings.rows))
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from proreus.model.errors import InputError, UsageError
-from proreus.policies.catalogue import Catalogue, Kind
+from proreus.policies.catalogue import Catalogue, CheckpointKind
 from proreus.policies.catalogue import Rule as Entry
 from proreus.policies.checkpoint import WEIGHTS, Checkpoint
 from proreus.policies.networks.bidder import bidder_of
@@ -34,7 +34,7 @@ from proreus.worlds.functions.policies.columns import (
     RANDOM,
     ROUND_ROBIN,
 )
-from proreus.worlds.functions.policies.policy import RulePolicy
+from proreus.worlds.functions.policies.policy import FunctionsRulePolicy
 from proreus.worlds.functions.policies.weights import parts_of
 from proreus.worlds.functions.state.compile import USUAL_KEEP
 
@@ -54,15 +54,17 @@ KINDS: dict[str, tuple[int, str]] = {
 }
 
 
-def rule_policy(name: str, seed: int = 0) -> RulePolicy:
+def rule_policy(name: str, seed: int = 0) -> FunctionsRulePolicy:
     """The rule of that name."""
     plain, _, keeping = name.partition("@")
     kind = KINDS[plain][0]
     keeper, seconds = _keeper(name, keeping, kind)
     if kind != BIDDING:
-        return RulePolicy(name, kind, keeper, seconds, seed)
+        return FunctionsRulePolicy(name, kind, keeper, seconds, seed)
     parts = parts_of(1)
-    return RulePolicy(name, kind, keeper, seconds, seed, actor(tensors_of(parts, np.zeros(size_of(parts)))))
+    return FunctionsRulePolicy(
+        name, kind, keeper, seconds, seed, actor(tensors_of(parts, np.zeros(size_of(parts))))
+    )
 
 
 def actor(tensors: dict[str, np.ndarray[Any, Any]]) -> Any:
@@ -72,10 +74,10 @@ def actor(tensors: dict[str, np.ndarray[Any, Any]]) -> Any:
 
 def network_policy(
     name: str, tensors: dict[str, np.ndarray[Any, Any]], seed: int = 0, *, places_only: bool = False
-) -> RulePolicy:
+) -> FunctionsRulePolicy:
     """The policy of an actor's tensors; `places_only`: it neither waits nor says how long instances stay."""
     keeper = KEEPS_FIXED if places_only else KEEPS_BY_BIDS
-    return RulePolicy(name, BIDDING, keeper, USUAL_KEEP, seed, actor(tensors), waits=not places_only)
+    return FunctionsRulePolicy(name, BIDDING, keeper, USUAL_KEEP, seed, actor(tensors), waits=not places_only)
 
 
 def _keeper(name: str, keeping: str, kind: int) -> tuple[int, float]:
@@ -93,11 +95,11 @@ def _keeper(name: str, keeping: str, kind: int) -> tuple[int, float]:
     return KEEPS_FIXED, seconds
 
 
-def _maker() -> Callable[[str, Any, int], RulePolicy]:
+def _maker() -> Callable[[str, Any, int], FunctionsRulePolicy]:
     return lambda name, options, seed: rule_policy(name, seed)
 
 
-def _network(name: str, checkpoint: Checkpoint, folder: Path, options: Any, seed: int) -> RulePolicy:
+def _network(name: str, checkpoint: Checkpoint, folder: Path, options: Any, seed: int) -> FunctionsRulePolicy:
     try:
         return network_policy(name, checkpoint.tensors, seed)
     except ValueError as error:
@@ -111,6 +113,6 @@ POLICIES = Catalogue(
     world="functions",
     rules={name: Entry(what, _maker(), "histogram, or seconds") for name, (_, what) in KINDS.items()},
     main=("warm_cost", "ensure", "least_utilised", "learned"),
-    kinds={"actor": Kind(VERSION, _network)},
+    kinds={"actor": CheckpointKind(VERSION, _network)},
     shipped=SHIPPED,
 )

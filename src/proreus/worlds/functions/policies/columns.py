@@ -10,7 +10,7 @@ from proreus.policies.networks.bidder import Bidder
 
 
 @packable
-class Rule(NamedTuple):
+class FunctionsRule(NamedTuple):
     """Where an instance goes, and how long an idle one stays."""
 
     kind: I64  # [1]

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from proreus.policies.protocol import Explanation, Verdict
-from proreus.worlds.functions.model import KEEPS, Decision, Keep, Place
-from proreus.worlds.functions.policies.columns import BIDDING, KEEPS_BY_BIDS, Rule
+from proreus.worlds.functions.model import KEEPS, Decision, Keep, StartInstance
+from proreus.worlds.functions.policies.columns import BIDDING, KEEPS_BY_BIDS, FunctionsRule
 from proreus.worlds.functions.policies.rules import bid, desire
 from proreus.worlds.functions.state.observation import FunctionsObservation
 
 _FULL = "room: the instance does not fit beside what is reserved there"
 
 
-def explained(name: str, rule: Rule, observation: FunctionsObservation, decision: Decision) -> Explanation:
+def explained(
+    name: str, rule: FunctionsRule, observation: FunctionsObservation, decision: Decision
+) -> Explanation:
     """The decision, and what every node or time came to."""
     if observation.asks == "place":
         return _placed(name, rule, observation, decision)
     return _kept(name, rule, observation, decision)
 
 
-def _placed(name: str, rule: Rule, observation: FunctionsObservation, decision: Decision) -> Explanation:
+def _placed(
+    name: str, rule: FunctionsRule, observation: FunctionsObservation, decision: Decision
+) -> Explanation:
     work, runs, fits = observation.work, observation.runs, observation.fits()
     reserved, used = observation.reserved(), observation.used()
     bids = rule.kind[0] == BIDDING
@@ -37,13 +41,15 @@ def _placed(name: str, rule: Rule, observation: FunctionsObservation, decision: 
         verdicts.append(
             Verdict(f"node {node}", refused, scores if fits[node] else {}, total if fits[node] else 0.0)
         )
-    chosen = f"node {decision.node}" if isinstance(decision, Place) else ""
+    chosen = f"node {decision.node}" if isinstance(decision, StartInstance) else ""
     told = f"an instance starts on {chosen}" if chosen else "waits"
     note = "Totals are what the policy compares, the highest first; dice and turns have none."
     return Explanation(name, observation.function.name, decision, tuple(verdicts), note, told, chosen)
 
 
-def _kept(name: str, rule: Rule, observation: FunctionsObservation, decision: Decision) -> Explanation:
+def _kept(
+    name: str, rule: FunctionsRule, observation: FunctionsObservation, decision: Decision
+) -> Explanation:
     assert isinstance(decision, Keep), "an instance idles"
     verdicts: tuple[Verdict, ...] = ()
     if rule.keeper[0] == KEEPS_BY_BIDS:

@@ -22,7 +22,7 @@ from proreus.worlds.functions.policies.columns import (
     LEAST_UTILISED,
     RANDOM,
     ROUND_ROBIN,
-    Rule,
+    FunctionsRule,
 )
 from proreus.worlds.functions.state.columns import (
     BUSY_CPU,
@@ -35,8 +35,8 @@ from proreus.worlds.functions.state.columns import (
     NOBODY,
     PLACING,
     SUBJECT,
+    FunctionsWork,
     Runs,
-    Work,
 )
 from proreus.worlds.functions.state.idle_histogram import kept_by_histogram
 from proreus.worlds.functions.state.instances import fits, row_of
@@ -46,7 +46,7 @@ _SAFE = 0.8
 
 
 @compiled
-def choose(work: Work, runs: Runs, lane: int, rule: Rule) -> tuple[int, float]:
+def choose(work: FunctionsWork, runs: Runs, lane: int, rule: FunctionsRule) -> tuple[int, float]:
     """(node, 0), (N: wait, 0) or, of an instance that idles, (-1, seconds to keep it)."""
     if runs.tally[lane, KIND] == PLACING:
         return _node(work, runs, lane, rule), 0.0
@@ -59,7 +59,7 @@ def choose(work: Work, runs: Runs, lane: int, rule: Rule) -> tuple[int, float]:
 
 
 @compiled
-def _node(work: Work, runs: Runs, lane: int, rule: Rule) -> int:
+def _node(work: FunctionsWork, runs: Runs, lane: int, rule: FunctionsRule) -> int:
     nodes, function, kind = work.price.size, runs.tally[lane, SUBJECT], rule.kind[0]
     if kind == BIDDING:
         return _highest_bid(work, runs, lane, rule)
@@ -83,7 +83,7 @@ def _node(work: Work, runs: Runs, lane: int, rule: Rule) -> int:
 
 
 @compiled
-def _drawn(work: Work, runs: Runs, lane: int, rule: Rule) -> int:
+def _drawn(work: FunctionsWork, runs: Runs, lane: int, rule: FunctionsRule) -> int:
     function, count = runs.tally[lane, SUBJECT], 0
     for node in range(work.price.size):
         count += fits(work, runs, lane, function, node)
@@ -97,7 +97,7 @@ def _drawn(work: Work, runs: Runs, lane: int, rule: Rule) -> int:
 
 
 @compiled
-def desire(work: Work, runs: Runs, lane: int, kind: int, node: int) -> tuple[float, float]:
+def desire(work: FunctionsWork, runs: Runs, lane: int, kind: int, node: int) -> tuple[float, float]:
     """How much a rule wants the function at hand there, and what decides between equals; more is better."""
     columns, capacity = runs.node[lane, node], work.capacity[node]
     need = work.need[row_of(work, runs, lane, runs.tally[lane, SUBJECT])]
@@ -124,7 +124,7 @@ def desire(work: Work, runs: Runs, lane: int, kind: int, node: int) -> tuple[flo
 
 
 @compiled
-def bid(work: Work, runs: Runs, lane: int, rule: Rule) -> None:
+def bid(work: FunctionsWork, runs: Runs, lane: int, rule: FunctionsRule) -> None:
     """Fill the rule's `bids` and `legal`."""
     encode(work, runs, lane, rule.rows, rule.context, rule.legal)
     if runs.tally[lane, KIND] == PLACING and not rule.waits[0]:
@@ -133,7 +133,7 @@ def bid(work: Work, runs: Runs, lane: int, rule: Rule) -> None:
 
 
 @compiled
-def _highest_bid(work: Work, runs: Runs, lane: int, rule: Rule) -> int:
+def _highest_bid(work: FunctionsWork, runs: Runs, lane: int, rule: FunctionsRule) -> int:
     bid(work, runs, lane, rule)
     best = -1
     for row in range(rule.bids.size):

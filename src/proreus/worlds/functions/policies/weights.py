@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from proreus.policies.networks.tensor_layout import Part
+from proreus.policies.networks.tensor_layout import TensorPart
 from proreus.worlds.functions.encoding.rows import FEATURES, SIZES
 
 ABOVE = 100.0
@@ -33,7 +33,7 @@ _DRAWN = 7
 """The seed of the first weights of units without a say."""
 
 
-def parts_of(hidden: int) -> tuple[Part, ...]:
+def parts_of(hidden: int) -> tuple[TensorPart, ...]:
     """The searched network with so many hidden units."""
     rows, context = SIZES
     draw = np.random.default_rng(_DRAWN)
@@ -47,13 +47,13 @@ def parts_of(hidden: int) -> tuple[Part, ...]:
     logit_step[0, 0] = bias_step[0] = 0.0  # how much the rule's sum counts is said by its weights
     still, none = np.zeros((hidden, hidden)), np.zeros((hidden, 2 * hidden + context))
     return (
-        Part("actor.of_row.weight", of_row, row_step),
-        Part("actor.of_row.bias", bias, bias_step),
-        Part("actor.of_context.weight", np.zeros((hidden, context)), context_step),
-        Part("actor.deeper.weight", np.eye(hidden), still),
-        Part("actor.deeper.bias", np.zeros(hidden), np.zeros(hidden)),
-        Part("actor.whole.weight", none, np.zeros_like(none)),
-        Part("actor.whole.bias", np.zeros(hidden), np.zeros(hidden)),
-        Part("from_whole.weight", still.copy(), still.copy()),
-        Part("logit.weight", logit, logit_step),
+        TensorPart("actor.of_row.weight", of_row, row_step),
+        TensorPart("actor.of_row.bias", bias, bias_step),
+        TensorPart("actor.of_context.weight", np.zeros((hidden, context)), context_step),
+        TensorPart("actor.deeper.weight", np.eye(hidden), still),
+        TensorPart("actor.deeper.bias", np.zeros(hidden), np.zeros(hidden)),
+        TensorPart("actor.whole.weight", none, np.zeros_like(none)),
+        TensorPart("actor.whole.bias", np.zeros(hidden), np.zeros(hidden)),
+        TensorPart("from_whole.weight", still.copy(), still.copy()),
+        TensorPart("logit.weight", logit, logit_step),
     )

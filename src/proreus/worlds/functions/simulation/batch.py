@@ -1,7 +1,7 @@
 """Many runs stepped together, each from a pool of episodes; whoever is over begins the next by itself.
 
-`Batch.step` shows the document's observation and the legal nodes: one kernel call a step, nothing copied.
-`encoded` shows the same runs as rows for networks.
+`EpisodeBatch.step` shows the document's observation and the legal nodes: one kernel call a step,
+nothing copied. `encoded` shows the same runs as rows for networks.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from proreus.worlds.functions.encoding.rows import SIZES, encode, rows_for
 from proreus.worlds.functions.model import KEEPS
 from proreus.worlds.functions.simulation.kernel import begin, put
 from proreus.worlds.functions.simulation.rewards import Reward, rewarded
-from proreus.worlds.functions.state.columns import KIND, OVER, PLACING, SUBJECT, Runs, Work
+from proreus.worlds.functions.state.columns import KIND, OVER, PLACING, SUBJECT, FunctionsWork, Runs
 from proreus.worlds.functions.state.compile import new_runs
 from proreus.worlds.functions.state.instances import fits, may_wait
 
@@ -31,7 +31,7 @@ _LANES_APART = 1_000_003
 
 
 @packable
-class Screen(NamedTuple):
+class BatchScreen(NamedTuple):
     """What the kernel shows of the lanes."""
 
     rng: U64  # [L, 1] draws episodes
@@ -53,12 +53,12 @@ class BatchSteps(NamedTuple):
     ended: Bool  # [L] what is observed is then the next episode's beginning
 
 
-class Batch:
+class EpisodeBatch:
     """`lanes` runs over a pool of episodes."""
 
     def __init__(
         self,
-        work: Work,
+        work: FunctionsWork,
         lanes: int,
         kinds: int = 5,
         *,
@@ -72,7 +72,7 @@ class Batch:
         nodes = work.price.size
         self.work, self.runs = work, new_runs(work, lanes, logged=False)
         chosen = reward or Reward(worth=1.0)
-        self._screen = Screen(
+        self._screen = BatchScreen(
             rng=np.zeros((lanes, 1), dtype=np.uint64),
             weights=chosen.weights,
             waits=np.array([waits], dtype=np.int64),
@@ -140,7 +140,7 @@ class Batch:
 
 
 @compiled
-def start_lane(work: Work, runs: Runs, screen: Screen, lane: int) -> bool:
+def start_lane(work: FunctionsWork, runs: Runs, screen: BatchScreen, lane: int) -> bool:
     """An episode that the lane draws; one without a decision teaches nothing, and another one is drawn."""
     for _ in range(_TRIES):
         begin(work, runs, lane, next_below(screen.rng[lane], work.horizon.size))
@@ -150,7 +150,7 @@ def start_lane(work: Work, runs: Runs, screen: Screen, lane: int) -> bool:
 
 
 @compiled
-def show(work: Work, runs: Runs, screen: Screen, lane: int) -> None:
+def show(work: FunctionsWork, runs: Runs, screen: BatchScreen, lane: int) -> None:
     """The decision at hand: what is observed and what is legal."""
     observe(work, runs, lane, screen.observed[lane])
     if screen.most.size:
@@ -167,7 +167,7 @@ def show(work: Work, runs: Runs, screen: Screen, lane: int) -> None:
 
 
 @compiled
-def step_all(work: Work, runs: Runs, screen: Screen, actions: I64) -> int:
+def step_all(work: FunctionsWork, runs: Runs, screen: BatchScreen, actions: I64) -> int:
     """Step every lane; the first lane whose action is not legal, before anything is done, or -1."""
     most = screen.legal.shape[1]
     for lane in range(actions.size):
@@ -185,7 +185,7 @@ def step_all(work: Work, runs: Runs, screen: Screen, actions: I64) -> int:
 
 
 @compiled
-def encode_all(work: Work, runs: Runs, rows: F32, context: F32, legal: U8) -> None:
+def encode_all(work: FunctionsWork, runs: Runs, rows: F32, context: F32, legal: U8) -> None:
     """The rows of every lane."""
     for lane in range(rows.shape[0]):
         encode(work, runs, lane, rows[lane], context[lane], legal)

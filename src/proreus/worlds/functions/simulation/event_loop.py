@@ -58,8 +58,8 @@ from proreus.worlds.functions.state.columns import (
     WAITING,
     WAITS_FOR_ROOM,
     WAKES,
+    FunctionsWork,
     Runs,
-    Work,
 )
 from proreus.worlds.functions.state.idle_histogram import note_gap
 from proreus.worlds.functions.state.instances import (
@@ -79,7 +79,7 @@ _LEARNS = 0.2
 
 
 @compiled
-def serve(work: Work, runs: Runs, lane: int) -> tuple[int, int]:
+def serve(work: FunctionsWork, runs: Runs, lane: int) -> tuple[int, int]:
     """Run on to (what the loop stops at, its instance or request); the clock stands there."""
     tally, figure = runs.tally[lane], runs.figure[lane]
     of, rate, gaps = runs.of[lane], runs.rate[lane], runs.gaps[lane]
@@ -204,7 +204,7 @@ def _note_arrival(of: I64, rate: F64, gaps: I32, function: int, now: float) -> N
 
 
 @compiled
-def _next_loss(work: Work, runs: Runs, lane: int) -> float:
+def _next_loss(work: FunctionsWork, runs: Runs, lane: int) -> float:
     """When the next request runs out of patience: they do so in the order in which they came."""
     if runs.tally[lane, QUEUED] == 0:
         return np.inf

@@ -62,8 +62,8 @@ from proreus.worlds.functions.state.columns import (
     WAITING,
     WAKES,
     YOUNGEST,
+    FunctionsWork,
     Runs,
-    Work,
 )
 from proreus.worlds.functions.state.idle_histogram import kept_by_histogram
 from proreus.worlds.functions.state.instances import (
@@ -78,7 +78,7 @@ from proreus.worlds.functions.state.instances import (
 
 
 @compiled
-def begin(work: Work, runs: Runs, lane: int, episode: int) -> None:
+def begin(work: FunctionsWork, runs: Runs, lane: int, episode: int) -> None:
     """Start an episode with empty nodes, and run to the first decision."""
     runs.tally[lane] = 0
     runs.figure[lane] = 0.0
@@ -106,7 +106,7 @@ def begin(work: Work, runs: Runs, lane: int, episode: int) -> None:
 
 
 @compiled
-def put(work: Work, runs: Runs, lane: int, action: int) -> float:
+def put(work: FunctionsWork, runs: Runs, lane: int, action: int) -> float:
     """Carry out a legal action by its number and run on; what it was worth, see `worth_since`."""
     nodes = work.price.size
     if action < nodes:
@@ -117,7 +117,7 @@ def put(work: Work, runs: Runs, lane: int, action: int) -> float:
 
 
 @compiled
-def place_on(work: Work, runs: Runs, lane: int, node: int) -> float:
+def place_on(work: FunctionsWork, runs: Runs, lane: int, node: int) -> float:
     """An instance of the function at hand starts on a node."""
     function, now = runs.tally[lane, SUBJECT], runs.figure[lane, NOW]
     _decided(runs, lane)
@@ -136,7 +136,7 @@ def place_on(work: Work, runs: Runs, lane: int, node: int) -> float:
 
 
 @compiled
-def wait(work: Work, runs: Runs, lane: int) -> float:
+def wait(work: FunctionsWork, runs: Runs, lane: int) -> float:
     """No instance starts now."""
     _decided(runs, lane)
     _advance(work, runs, lane)
@@ -144,7 +144,7 @@ def wait(work: Work, runs: Runs, lane: int) -> float:
 
 
 @compiled
-def keep_for(work: Work, runs: Runs, lane: int, seconds: float) -> float:
+def keep_for(work: FunctionsWork, runs: Runs, lane: int, seconds: float) -> float:
     """The instance at hand stays for so long."""
     one = runs.tally[lane, SUBJECT]
     _decided(runs, lane)
@@ -154,7 +154,7 @@ def keep_for(work: Work, runs: Runs, lane: int, seconds: float) -> float:
 
 
 @compiled
-def worth_since(work: Work, runs: Runs, lane: int) -> float:
+def worth_since(work: FunctionsWork, runs: Runs, lane: int) -> float:
     """Minus what the objective (see `outcome`) grew by since the decision before: what really happened."""
     episode = runs.tally[lane, EPISODE]
     requests = work.first[episode + 1] - work.first[episode]
@@ -179,7 +179,7 @@ def _mark(runs: Runs, lane: int) -> None:
 
 
 @compiled
-def _advance(work: Work, runs: Runs, lane: int) -> None:
+def _advance(work: FunctionsWork, runs: Runs, lane: int) -> None:
     """To the next decision, or to the end."""
     while runs.tally[lane, KIND] == NOTHING:
         if runs.tally[lane, AGAIN] > 0:
@@ -189,7 +189,7 @@ def _advance(work: Work, runs: Runs, lane: int) -> None:
 
 
 @compiled
-def _happen(work: Work, runs: Runs, lane: int) -> None:
+def _happen(work: FunctionsWork, runs: Runs, lane: int) -> None:
     """The next event that is more than a request which finds a slot or leaves one."""
     event, subject = serve(work, runs, lane)
     if event == FINISHED:
@@ -208,7 +208,7 @@ def _happen(work: Work, runs: Runs, lane: int) -> None:
 
 
 @compiled
-def _lose(work: Work, runs: Runs, lane: int) -> None:
+def _lose(work: FunctionsWork, runs: Runs, lane: int) -> None:
     request = runs.tally[lane, PATIENT]
     function = work.function[work.first[runs.tally[lane, EPISODE]] + request]
     next_in_queue(runs, lane, function)
@@ -216,7 +216,7 @@ def _lose(work: Work, runs: Runs, lane: int) -> None:
 
 
 @compiled
-def _arrive(work: Work, runs: Runs, lane: int, request: int) -> None:
+def _arrive(work: FunctionsWork, runs: Runs, lane: int, request: int) -> None:
     """A request comes, and no instance that is ready has room."""
     function = int(work.function[work.first[runs.tally[lane, EPISODE]] + request])
     if runs.of[lane, function, OPEN] > 0:
@@ -231,7 +231,7 @@ def _arrive(work: Work, runs: Runs, lane: int, request: int) -> None:
 
 
 @compiled
-def _ask_how_long(work: Work, runs: Runs, lane: int, one: int) -> None:
+def _ask_how_long(work: FunctionsWork, runs: Runs, lane: int, one: int) -> None:
     keeper = work.option[KEEPER]
     if keeper == ASKED:
         runs.tally[lane, KIND] = KEEPING
@@ -244,7 +244,7 @@ def _ask_how_long(work: Work, runs: Runs, lane: int, one: int) -> None:
 
 
 @compiled
-def _keep(work: Work, runs: Runs, lane: int, one: int, seconds: float) -> None:
+def _keep(work: FunctionsWork, runs: Runs, lane: int, one: int, seconds: float) -> None:
     if seconds > 0.0:
         idle_until(runs, lane, one, runs.figure[lane, NOW] + seconds)
     else:
@@ -252,7 +252,7 @@ def _keep(work: Work, runs: Runs, lane: int, one: int, seconds: float) -> None:
 
 
 @compiled
-def _wake(work: Work, runs: Runs, lane: int, one: int) -> None:
+def _wake(work: FunctionsWork, runs: Runs, lane: int, one: int) -> None:
     """An instance has started and runs what it held, or has idled long enough."""
     if runs.instance[lane, one, PHASE] != STARTS_UP:
         _give_up(work, runs, lane, one)
@@ -268,7 +268,7 @@ def _wake(work: Work, runs: Runs, lane: int, one: int) -> None:
 
 
 @compiled
-def _give_up(work: Work, runs: Runs, lane: int, one: int) -> None:
+def _give_up(work: FunctionsWork, runs: Runs, lane: int, one: int) -> None:
     """An idle instance goes; whoever waits for room is asked about again."""
     close_instance(work, runs, lane, one, runs.figure[lane, NOW])
     if runs.tally[lane, QUEUED] > 0:
@@ -285,7 +285,7 @@ def _ask_later(runs: Runs, lane: int, function: int) -> None:
 
 
 @compiled
-def _ask_again(work: Work, runs: Runs, lane: int) -> None:
+def _ask_again(work: FunctionsWork, runs: Runs, lane: int) -> None:
     """About the function of the lowest number that is to be asked about."""
     function = 0
     while runs.of[lane, function, ASK] == 0:
@@ -297,7 +297,7 @@ def _ask_again(work: Work, runs: Runs, lane: int) -> None:
 
 
 @compiled
-def _ask(work: Work, runs: Runs, lane: int, function: int) -> None:
+def _ask(work: FunctionsWork, runs: Runs, lane: int, function: int) -> None:
     if fits_somewhere(work, runs, lane, function):
         runs.tally[lane, KIND] = PLACING
         runs.tally[lane, SUBJECT] = function

@@ -32,8 +32,8 @@ from proreus.worlds.functions.state.columns import (
     SERVED,
     SHARE,
     STARTS,
+    FunctionsWork,
     Runs,
-    Work,
 )
 
 MEASURES = by_name(
@@ -59,7 +59,7 @@ def active_seconds(runs: Runs, lane: int = 0) -> F64:
     return runs.active[lane] + np.where(runs.node[lane, :, HOLDS] > 0, now - runs.since[lane], 0.0)
 
 
-def objective_of(work: Work, runs: Runs, lane: int = 0) -> float:
+def objective_of(work: FunctionsWork, runs: Runs, lane: int = 0) -> float:
     """Of a run so far, in %: minus the sum of what its decisions were worth."""
     episode = int(runs.tally[lane, EPISODE])
     requests = int(work.first[episode + 1] - work.first[episode])
@@ -69,7 +69,7 @@ def objective_of(work: Work, runs: Runs, lane: int = 0) -> float:
     return 100.0 * (beta * share + (1.0 - beta) * cost)
 
 
-def measures_of(demand: Demand, work: Work, runs: Runs) -> dict[str, float]:
+def measures_of(demand: Demand, work: FunctionsWork, runs: Runs) -> dict[str, float]:
     """Those that make sense for the run so far."""
     tally, figure = runs.tally[0], runs.figure[0]
     over = int(tally[SERVED] + tally[DROPPED])
@@ -100,7 +100,7 @@ def _rfrts(demand: Demand, runs: Runs) -> F64:
     return np.concatenate([np.minimum(found, CLIP), dropped])
 
 
-def outcome_of(demand: Demand, work: Work, runs: Runs) -> Outcome:
+def outcome_of(demand: Demand, work: FunctionsWork, runs: Runs) -> Outcome:
     """The run so far."""
     rows = []
     for request in np.flatnonzero(runs.status[0] >= DONE).tolist():
@@ -120,7 +120,7 @@ def outcome_of(demand: Demand, work: Work, runs: Runs) -> Outcome:
     return Outcome(measures_of(demand, work, runs), COLUMNS, rows, lambda: _export(demand, work, runs))
 
 
-def _export(demand: Demand, work: Work, runs: Runs) -> Mapping[str, object]:
+def _export(demand: Demand, work: FunctionsWork, runs: Runs) -> Mapping[str, object]:
     tally = runs.tally[0]
     return {
         "now": float(runs.figure[0, NOW]),

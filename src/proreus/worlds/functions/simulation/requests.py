@@ -44,13 +44,13 @@ from proreus.worlds.functions.state.columns import (
     TAKEN,
     WAITING,
     WAITS_FOR_ROOM,
+    FunctionsWork,
     Runs,
-    Work,
 )
 
 
 @compiled
-def run_on(work: Work, runs: Runs, lane: int, request: int, one: int) -> None:
+def run_on(work: FunctionsWork, runs: Runs, lane: int, request: int, one: int) -> None:
     """A request begins to run on an instance that is ready."""
     episode, now = runs.tally[lane, EPISODE], runs.figure[lane, NOW]
     row = work.first_function[episode] + runs.instance[lane, one, FUNCTION]

@@ -30,8 +30,8 @@ from proreus.worlds.functions.state.columns import (
     PAID,
     RFRT,
     SEEN,
+    FunctionsWork,
     Runs,
-    Work,
 )
 
 NAMES = ("latency_cost", "slo_cost", "objective", "paper")
@@ -61,7 +61,7 @@ class Reward:
     def forget(self) -> None:
         """Nothing is remembered."""
 
-    def of(self, work: Work, runs: Runs) -> float:
+    def of(self, work: FunctionsWork, runs: Runs) -> float:
         """What the last decision of the run was worth."""
         return float(rewarded(work, runs, 0, self.weights))
 
@@ -78,7 +78,7 @@ class PaperReward:
         """Begin without a least and a most."""
         self.low[:], self.high[:] = np.inf, -np.inf
 
-    def of(self, work: Work, runs: Runs) -> float:
+    def of(self, work: FunctionsWork, runs: Runs) -> float:
         """What the last decision of the run was worth."""
         paid = float(runs.figure[0, PAID] - runs.mark[0, PAID])
         seen = np.array([float(deployed_rfrt(runs, 0)), paid])
@@ -105,7 +105,7 @@ def reward_named(name: str, beta: float) -> Reward | PaperReward:
 
 
 @compiled
-def rewarded(work: Work, runs: Runs, lane: int, weights: F64) -> float:
+def rewarded(work: FunctionsWork, runs: Runs, lane: int, weights: F64) -> float:
     """What the last decision was worth, with the weights of a `Reward`."""
     ended = runs.figure[lane, ENDED] - runs.mark[lane, ENDED]
     over = ended + runs.figure[lane, LOST] - runs.mark[lane, LOST]

@@ -11,7 +11,7 @@ from proreus.contract.replay import OUTSIDE, Move, Stage, levels_of
 from proreus.contract.simulation import Look, Outcome
 from proreus.contract.text_bars import MOST_LINES, bar
 from proreus.model.errors import IllegalDecision
-from proreus.worlds.functions.model import KEEPS, Decision, Demand, Keep, Place, Wait
+from proreus.worlds.functions.model import KEEPS, Decision, Demand, Keep, StartInstance, WaitForInstance
 from proreus.worlds.functions.simulation.kernel import begin, keep_for, place_on, wait
 from proreus.worlds.functions.simulation.outcome import outcome_of
 from proreus.worlds.functions.state.columns import (
@@ -35,8 +35,8 @@ from proreus.worlds.functions.state.columns import (
     STARTING,
     WARMING,
     WORKING,
+    FunctionsWork,
     Runs,
-    Work,
 )
 from proreus.worlds.functions.state.compile import new_runs
 from proreus.worlds.functions.state.instances import may_wait
@@ -49,7 +49,7 @@ _FULL_BAR = 30
 class FunctionsRun:
     """As `contract.simulation` says, pictures included."""
 
-    def __init__(self, demand: Demand, work: Work) -> None:
+    def __init__(self, demand: Demand, work: FunctionsWork) -> None:
         self.demand, self.work = demand, work
         self.runs: Runs = new_runs(work)
         begin(work, self.runs, 0, 0)
@@ -68,7 +68,7 @@ class FunctionsRun:
             raise IllegalDecision("the run is over")
         meant = self._meant(decision, observation.nodes)
         match meant:
-            case Place(node):
+            case StartInstance(node):
                 if observation.asks != "place":
                     raise IllegalDecision("an instance idles: say how long it stays")
                 number = _whole(node)
@@ -76,7 +76,7 @@ class FunctionsRun:
                     raise IllegalDecision(f"node {node!r}: there is no room for the instance")
                 self._last = Move(observation.function.name, OUTSIDE, number)
                 return float(place_on(self.work, self.runs, 0, number))
-            case Wait():
+            case WaitForInstance():
                 if observation.asks != "place":
                     raise IllegalDecision("an instance idles: say how long it stays")
                 if not may_wait(self.runs, 0, observation.number):
@@ -93,13 +93,13 @@ class FunctionsRun:
 
     @staticmethod
     def _meant(decision: Decision | int, nodes: int) -> Decision:
-        if isinstance(decision, Place | Wait | Keep):
+        if isinstance(decision, StartInstance | WaitForInstance | Keep):
             return decision
         action = _whole(decision)
         if 0 <= action < nodes:
-            return Place(action)
+            return StartInstance(action)
         if action == nodes:
-            return Wait()
+            return WaitForInstance()
         if nodes < action <= nodes + len(KEEPS):
             return Keep(KEEPS[action - nodes - 1])
         raise IllegalDecision(f"action {action}: they are 0 to {nodes + len(KEEPS)}")

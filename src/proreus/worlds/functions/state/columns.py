@@ -14,7 +14,7 @@ from proreus.kernels.structs import packable
 
 
 @packable
-class Work(NamedTuple):
+class FunctionsWork(NamedTuple):
     """Episodes one behind the other; all lanes share them."""
 
     first: I64  # [P + 1] where the requests of an episode begin

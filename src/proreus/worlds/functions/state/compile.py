@@ -9,7 +9,7 @@ import numpy as np
 
 from proreus.kernels.structs import pack
 from proreus.model.errors import UsageError
-from proreus.worlds.functions.model import Demand, Terms
+from proreus.worlds.functions.model import Demand, FunctionsTerms
 from proreus.worlds.functions.state.columns import (
     ASKED,
     BY_HISTOGRAM,
@@ -22,8 +22,8 @@ from proreus.worlds.functions.state.columns import (
     MEMORY,
     NODE_COLUMNS,
     TALLIES,
+    FunctionsWork,
     Runs,
-    Work,
 )
 from proreus.worlds.functions.state.idle_histogram import BINS
 
@@ -35,8 +35,8 @@ _MOST_CELLS = 400_000_000
 
 
 def compile_demands(
-    demands: Sequence[Demand], terms: Terms, keeper: Keeper = "asked", kept: float = USUAL_KEEP
-) -> Work:
+    demands: Sequence[Demand], terms: FunctionsTerms, keeper: Keeper = "asked", kept: float = USUAL_KEEP
+) -> FunctionsWork:
     """The columns of episodes one behind the other."""
     functions = [function for demand in demands for function in demand.functions]
     need = [
@@ -44,7 +44,7 @@ def compile_demands(
     ]
     price = terms.column("price")
     return pack(
-        Work(
+        FunctionsWork(
             first=_starts([len(demand) for demand in demands]),
             first_function=_starts([len(demand.functions) for demand in demands]),
             arrival=np.concatenate([demand.arrival for demand in demands]),
@@ -76,7 +76,7 @@ def _starts(sizes: Sequence[int]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
-def new_runs(work: Work, lanes: int = 1, *, logged: bool = True) -> Runs:
+def new_runs(work: FunctionsWork, lanes: int = 1, *, logged: bool = True) -> Runs:
     """Room for so many runs; `logged`: what happened to every request is kept."""
     nodes, functions = work.price.size, int(np.diff(work.first_function).max())
     requests = int(np.diff(work.first).max())

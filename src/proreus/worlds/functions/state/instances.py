@@ -43,19 +43,19 @@ from proreus.worlds.functions.state.columns import (
     WORKING,
     YOUNGER,
     YOUNGEST,
+    FunctionsWork,
     Runs,
-    Work,
 )
 
 
 @compiled
-def row_of(work: Work, runs: Runs, lane: int, function: int) -> int:
+def row_of(work: FunctionsWork, runs: Runs, lane: int, function: int) -> int:
     """Where what a function needs stands in `need` and `standard`."""
     return int(work.first_function[runs.tally[lane, EPISODE]] + function)
 
 
 @compiled
-def fits(work: Work, runs: Runs, lane: int, function: int, node: int) -> bool:
+def fits(work: FunctionsWork, runs: Runs, lane: int, function: int, node: int) -> bool:
     """Whether a node has room for one more instance."""
     row = work.first_function[runs.tally[lane, EPISODE]] + function
     cpu = runs.node[lane, node, CPU] + work.need[row, CPU] <= work.capacity[node, CPU]
@@ -64,7 +64,7 @@ def fits(work: Work, runs: Runs, lane: int, function: int, node: int) -> bool:
 
 
 @compiled
-def fits_somewhere(work: Work, runs: Runs, lane: int, function: int) -> bool:
+def fits_somewhere(work: FunctionsWork, runs: Runs, lane: int, function: int) -> bool:
     """Whether any node has room for one more instance."""
     row = work.first_function[runs.tally[lane, EPISODE]] + function
     cpu, memory = work.need[row, CPU], work.need[row, MEMORY]
@@ -86,7 +86,7 @@ def may_wait(runs: Runs, lane: int, function: int) -> bool:
 
 
 @compiled
-def starting_with_room(work: Work, runs: Runs, lane: int, function: int) -> int:
+def starting_with_room(work: FunctionsWork, runs: Runs, lane: int, function: int) -> int:
     """The oldest instance that starts and has a free slot."""
     row = work.first_function[runs.tally[lane, EPISODE]] + function
     most = work.need[row, CONCURRENCY]
@@ -118,7 +118,7 @@ def offer_room(of: I64, instance: I64, one: int) -> None:
 
 
 @compiled
-def open_instance(work: Work, runs: Runs, lane: int, function: int, node: int) -> int:
+def open_instance(work: FunctionsWork, runs: Runs, lane: int, function: int, node: int) -> int:
     """A new instance of a function on a node, which starts now; its number."""
     row = work.first_function[runs.tally[lane, EPISODE]] + function
     runs.tally[lane, FREE] -= 1
@@ -165,7 +165,7 @@ def ready_at(runs: Runs, lane: int, one: int, when: float) -> None:
 
 
 @compiled
-def close_instance(work: Work, runs: Runs, lane: int, one: int, now: float) -> None:
+def close_instance(work: FunctionsWork, runs: Runs, lane: int, one: int, now: float) -> None:
     """An idle instance goes; its node is paid no longer once it holds none."""
     columns = runs.instance
     function, node = columns[lane, one, FUNCTION], columns[lane, one, NODE]
@@ -198,7 +198,7 @@ def close_instance(work: Work, runs: Runs, lane: int, one: int, now: float) -> N
 
 
 @compiled
-def become_ready(work: Work, runs: Runs, lane: int, one: int) -> None:
+def become_ready(work: FunctionsWork, runs: Runs, lane: int, one: int) -> None:
     """An instance has started, and serves what it held."""
     node, function = runs.instance[lane, one, NODE], runs.instance[lane, one, FUNCTION]
     runs.tally[lane, STARTING] -= 1

@@ -23,8 +23,8 @@ from proreus.worlds.functions.state.columns import (
     PLACING,
     SUBJECT,
     WAITING,
+    FunctionsWork,
     Runs,
-    Work,
 )
 from proreus.worlds.functions.state.instances import fits, may_wait
 
@@ -34,7 +34,7 @@ class FunctionsObservation:
     """Somebody must decide; the columns are live: read them, never write them."""
 
     demand: Demand
-    work: Work
+    work: FunctionsWork
     runs: Runs
 
     @property

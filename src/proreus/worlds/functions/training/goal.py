@@ -21,12 +21,12 @@ from proreus.learning.settings import at_least_one
 from proreus.policies.networks.tensor_layout import size_of, tensors_of
 from proreus.worlds.functions.play import ALL, run_rule
 from proreus.worlds.functions.policies.catalogue import network_policy, rule_policy
-from proreus.worlds.functions.policies.policy import RulePolicy
+from proreus.worlds.functions.policies.policy import FunctionsRulePolicy
 from proreus.worlds.functions.policies.weights import parts_of
 from proreus.worlds.functions.scenarios import FunctionsScenario
 from proreus.worlds.functions.simulation.kernel import begin
 from proreus.worlds.functions.simulation.outcome import objective_of
-from proreus.worlds.functions.state.columns import DROPPED, PAID, RFRT, SERVED, Work
+from proreus.worlds.functions.state.columns import DROPPED, PAID, RFRT, SERVED, FunctionsWork
 from proreus.worlds.functions.state.compile import new_runs
 
 _SEEDS = 100_000
@@ -75,8 +75,8 @@ class FunctionsGoal:
     ) -> None:
         self._scenarios, self._config, self._pool = scenarios, config, pool
         self._parts = parts_of(config.hidden)
-        self._held_out: dict[tuple[str, range], tuple[list[Work], F64]] = {}
-        self._best_rules: dict[str, RulePolicy] = {}
+        self._held_out: dict[tuple[str, range], tuple[list[FunctionsWork], F64]] = {}
+        self._best_rules: dict[str, FunctionsRulePolicy] = {}
 
     @property
     def start(self) -> F64:
@@ -119,17 +119,17 @@ class FunctionsGoal:
         """The network's."""
         return tensors_of(self._parts, mean)
 
-    def _policy(self, vector: F64) -> RulePolicy:
+    def _policy(self, vector: F64) -> FunctionsRulePolicy:
         return network_policy("candidate", tensors_of(self._parts, vector))
 
-    def _gains(self, policy: RulePolicy, seeds: range) -> dict[str, F64]:
+    def _gains(self, policy: FunctionsRulePolicy, seeds: range) -> dict[str, F64]:
         found = {}
         for scenario in self._scenarios:
             works, rule = self._rule(scenario, seeds)
             found[scenario.name] = gains_over(rule, self._played(works, policy), self._config.strictness)
         return found
 
-    def _rule(self, scenario: FunctionsScenario, seeds: range) -> tuple[list[Work], F64]:
+    def _rule(self, scenario: FunctionsScenario, seeds: range) -> tuple[list[FunctionsWork], F64]:
         """The held-out runs, and those of the rule whose objective is least over all of them."""
         key = (scenario.name, seeds)
         if key not in self._held_out:
@@ -138,7 +138,7 @@ class FunctionsGoal:
             self._held_out[key] = works, min(self._of_rules(scenario, works).values(), key=_objective)
         return self._held_out[key]
 
-    def _best_rule(self, scenario: FunctionsScenario) -> RulePolicy:
+    def _best_rule(self, scenario: FunctionsScenario) -> FunctionsRulePolicy:
         """The rule that is to be beaten in training."""
         if scenario.name not in self._best_rules:
             works = [scenario.of_part("train").load(seed).work for seed in range(_KNOWN)]
@@ -148,11 +148,11 @@ class FunctionsGoal:
             )
         return self._best_rules[scenario.name]
 
-    def _of_rules(self, scenario: FunctionsScenario, works: Sequence[Work]) -> dict[str, F64]:
+    def _of_rules(self, scenario: FunctionsScenario, works: Sequence[FunctionsWork]) -> dict[str, F64]:
         names = (*scenario.yardstick()[1], *_RULES)
         return {name: self._played(works, rule_policy(name)) for name in names}
 
-    def _played(self, works: Sequence[Work], policy: RulePolicy) -> F64:
+    def _played(self, works: Sequence[FunctionsWork], policy: FunctionsRulePolicy) -> F64:
         """[runs, 3] objective, RFRT and cost."""
         jobs = [self._pool.submit(played, work, policy) for work in works]
         return np.array([job.result() for job in jobs])
@@ -170,7 +170,7 @@ def gains_over(rule: F64, found: F64, strictness: float) -> F64:
     return gains
 
 
-def played(work: Work, policy: RulePolicy) -> tuple[float, float, float]:
+def played(work: FunctionsWork, policy: FunctionsRulePolicy) -> tuple[float, float, float]:
     """(objective, mean RFRT, price x seconds) of a run."""
     work = private(work)  # threads that share a handle wait for each other at every count of it
     runs = new_runs(work, logged=False)

@@ -10,7 +10,7 @@ from proreus.kernels.arrays import I64
 from proreus.model.errors import UsageError
 from proreus.worlds.functions.encoding.rows import VERSION
 from proreus.worlds.functions.scenarios import FunctionsScenario, parse_scenario
-from proreus.worlds.functions.simulation.batch import Batch, BatchSteps
+from proreus.worlds.functions.simulation.batch import BatchSteps, EpisodeBatch
 from proreus.worlds.functions.simulation.rewards import Reward
 from proreus.worlds.functions.state.compile import USUAL_KEEP, Keeper, compile_demands
 
@@ -18,12 +18,12 @@ POOL = 64
 """Episodes that lanes draw from."""
 
 
-class RowLanes:
+class FunctionRowLanes:
     """Every decision as rows; each is worth what it takes off the objective."""
 
     encoding = VERSION
 
-    def __init__(self, batch: Batch) -> None:
+    def __init__(self, batch: EpisodeBatch) -> None:
         self.batch = batch
 
     def __len__(self) -> int:
@@ -59,15 +59,15 @@ class RowLanes:
 
 def lanes_of(
     scenario: FunctionsScenario, count: int, pool: int = POOL, *, keeper: Keeper = "asked", waits: bool = True
-) -> RowLanes:
+) -> FunctionRowLanes:
     """So many runs over a pool of episodes of the training part; `waits`: that is an action, too."""
     if pool < 1:
         raise UsageError(f"pool: {pool} is not at least 1")
     demands = [scenario.of_part("train").demand(seed) for seed in range(pool)]
     work = compile_demands(demands, scenario.terms, keeper, USUAL_KEEP)
-    return RowLanes(Batch(work, count, reward=Reward(worth=1.0), waits=waits))
+    return FunctionRowLanes(EpisodeBatch(work, count, reward=Reward(worth=1.0), waits=waits))
 
 
-def episodes(scenario: str = "busy@60", count: int = 1, pool: int = POOL) -> RowLanes:
+def episodes(scenario: str = "busy@60", count: int = 1, pool: int = POOL) -> FunctionRowLanes:
     """So many lanes of a scenario that needs no data, as vector environments show them."""
     return lanes_of(parse_scenario(scenario, None), count, pool)

@@ -13,7 +13,7 @@ from proreus.learning.ppo import PPOConfig
 from proreus.worlds.functions.encoding.rows import SIZES, VERSION
 from proreus.worlds.functions.play import play
 from proreus.worlds.functions.policies.catalogue import network_policy, rule_policy
-from proreus.worlds.functions.policies.policy import RulePolicy
+from proreus.worlds.functions.policies.policy import FunctionsRulePolicy
 from proreus.worlds.functions.scenarios import FunctionsScenario
 from proreus.worlds.functions.simulation.outcome import MEASURES
 from proreus.worlds.functions.training.lanes import lanes_of
@@ -31,11 +31,11 @@ class FunctionsPPOConfig(PPOConfig):
     """What a reward counts one decision later."""
 
 
-def _played(scenario: FunctionsScenario, seed: int, policy: RulePolicy) -> Mapping[str, float]:
+def _played(scenario: FunctionsScenario, seed: int, policy: FunctionsRulePolicy) -> Mapping[str, float]:
     return play(scenario, scenario.load(seed), policy, seed).measures
 
 
-_PPO: LanePPO[FunctionsScenario, RulePolicy] = LanePPO(
+_PPO: LanePPO[FunctionsScenario, FunctionsRulePolicy] = LanePPO(
     SIZES, lanes_of, partial(network_policy, "candidate"), Judge(_played, rule_policy, MEASURES)
 )
 PPO = GradientLearner(

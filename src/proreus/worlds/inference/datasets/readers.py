@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from proreus.data.table import Row, read_filled_table, read_headless
+from proreus.data.table import TableRow, read_filled_table, read_headless
 from proreus.data.text_file import read_lines
 from proreus.kernels.arrays import F64
 from proreus.model.errors import InputError
@@ -33,7 +33,7 @@ def read_azure(path: Path) -> RequestTrace:
     return _ordered(path, arrival - arrival.min(), rows, ("ContextTokens", "GeneratedTokens"))
 
 
-def _moment(row: Row) -> float:
+def _moment(row: TableRow) -> float:
     text = row.text("TIMESTAMP")
     try:
         seconds, _, fraction = text.partition(".")
@@ -70,7 +70,7 @@ def read_splitwise(path: Path) -> RequestTrace:
     return _ordered(path, arrival, rows, ("prompt_size", "token_size"))
 
 
-def _ordered(path: Path, arrival: F64, rows: Sequence[Row], tokens: tuple[str, ...]) -> RequestTrace:
+def _ordered(path: Path, arrival: F64, rows: Sequence[TableRow], tokens: tuple[str, ...]) -> RequestTrace:
     prompt, output = (
         np.array([row.integer(name, minimum=1, maximum=_MOST_TOKENS) for row in rows]) for name in tokens
     )
@@ -90,7 +90,7 @@ def read_mooncake(path: Path) -> RequestTrace:
         if not line.strip():
             continue
         entry = _json_object(path, number, line)
-        row = Row(path, number, {name: _as_cell(entry[name]) for name in _MOONCAKE if name in entry})
+        row = TableRow(path, number, {name: _as_cell(entry[name]) for name in _MOONCAKE if name in entry})
         prompt_tokens, output_tokens = (row.integer(name, maximum=_MOST_TOKENS) for name in _MOONCAKE[1:])
         found.append((row.number("timestamp") / 1000.0, prompt_tokens, output_tokens))
         names = entry.get("hash_ids", [])

@@ -13,7 +13,7 @@ from proreus.worlds.inference.model.requests import RequestTrace
 
 
 @dataclass(frozen=True)
-class Sessions:
+class Conversations:
     """What requests have in common."""
 
     turns: float = 4.0
@@ -35,7 +35,7 @@ class Sessions:
             raise UsageError("instructions leave room for a prompt")
 
 
-def generate_sessions(name: str, load: Load, sessions: Sessions, seed: int) -> RequestTrace:
+def generate_sessions(name: str, load: Load, sessions: Conversations, seed: int) -> RequestTrace:
     """Conversations begin as often as the load allows for their turns; lengths are those of the load."""
     openings = generate(name, replace(load, rate=load.rate / sessions.turns), seed)
     draw = np.random.default_rng([seed, 1])

@@ -12,7 +12,7 @@ from proreus.worlds.inference.model.cluster import ROLES, InstanceKind, Role
 from proreus.worlds.inference.model.requests import RequestTrace
 from proreus.worlds.inference.scenarios import InferenceScenario
 from proreus.worlds.inference.simulation import columns as c
-from proreus.worlds.inference.simulation.cluster import Cluster, Timings
+from proreus.worlds.inference.simulation.cluster import InferenceCluster, Timings
 from proreus.worlds.inference.simulation.options import ControlOptions
 from proreus.worlds.inference.simulation.scaling_manager import Instance, ScalingManager
 
@@ -22,7 +22,7 @@ Say = Callable[[str], None]
 class StartStateManager:
     """What instances of a pool are like: as those that the run began with."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: InferenceCluster) -> None:
         self._kinds = {kind.name: kind for kind in cluster.spec.kinds}
         self._first = {group.role: group.kind for group in reversed(cluster.spec.groups)}
 
@@ -43,7 +43,7 @@ class StartStateManager:
 class Scheduler:
     """The instances of an application, pool by pool; starting and draining ones are listed too."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: InferenceCluster) -> None:
         self._cluster = cluster
 
     @property
@@ -78,7 +78,7 @@ class Application:
     """What the decision loop needs to know of a served cluster."""
 
     def __init__(
-        self, cluster: Cluster, timings: Timings, options: ControlOptions, say: Say | None = None
+        self, cluster: InferenceCluster, timings: Timings, options: ControlOptions, say: Say | None = None
     ) -> None:
         self.cluster, self.timings, self.options = cluster, timings, options
         self.scaling_manager = ScalingManager(cluster, options.limits, options.start, say)
@@ -92,9 +92,9 @@ class Application:
 
 def applications_of(
     scenario: InferenceScenario, trace: RequestTrace, seed: int = 0, say: Say | None = None
-) -> tuple[Cluster, dict[int, Application]]:
+) -> tuple[InferenceCluster, dict[int, Application]]:
     """The cluster of a scenario with its applications by number; `say` hears what is done, line by line."""
     spec = scenario.machines.spec()
     timings = timings_of(spec, scenario.table)
-    cluster = Cluster(spec, trace, timings, seed, scenario.control.limits.most_in_total)
+    cluster = InferenceCluster(spec, trace, timings, seed, scenario.control.limits.most_in_total)
     return cluster, {0: Application(cluster, timings, scenario.control, say)}

@@ -19,7 +19,7 @@ _USE_WEIGHT = 0.3
 
 
 @dataclass(frozen=True)
-class Reward:
+class IntervalReward:
     """Of one interval."""
 
     cost: float
@@ -37,7 +37,7 @@ class RLRewardCalculator:
         self.objectives = objectives or Objectives()
         self._before: tuple[int, int, int] | None = None
 
-    def calculate_reward(self, seen: IntervalSeen) -> Reward:
+    def calculate_reward(self, seen: IntervalSeen) -> IntervalReward:
         """Of an interval, given the one before it."""
         prompt, token, mixed = seen.instances
         before = self._before or seen.instances
@@ -53,4 +53,4 @@ class RLRewardCalculator:
             + weights.stability * stability
             + weights.utilisation * use
         )
-        return Reward(cost, slo, stability, use, total)
+        return IntervalReward(cost, slo, stability, use, total)

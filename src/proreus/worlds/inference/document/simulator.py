@@ -12,10 +12,10 @@ from proreus.model.errors import UsageError
 from proreus.worlds.inference.document.action import RLActionExecutor
 from proreus.worlds.inference.document.application import Application
 from proreus.worlds.inference.document.config import RLConfig, config_of
-from proreus.worlds.inference.document.reward import Reward, RLRewardCalculator
+from proreus.worlds.inference.document.reward import IntervalReward, RLRewardCalculator
 from proreus.worlds.inference.document.state import RLStateCollector
 from proreus.worlds.inference.model.requests import RequestTrace
-from proreus.worlds.inference.simulation.cluster import Cluster
+from proreus.worlds.inference.simulation.cluster import InferenceCluster
 
 if TYPE_CHECKING:
     from proreus.worlds.inference.document.agent import PPOAgent
@@ -31,7 +31,7 @@ class TraceRLSimulator:
     def __init__(  # noqa: PLR0913 - the document's own
         self,
         trace: RequestTrace,
-        cluster: Cluster,
+        cluster: InferenceCluster,
         applications: Mapping[int, Application],
         router: str | None = None,
         arbiter: str | None = None,
@@ -54,7 +54,7 @@ class TraceRLSimulator:
         self.state_collector = RLStateCollector(applications, self.config.stack_size)
         self.reward_calculator = RLRewardCalculator(self.config.objectives)
         self.decision_step = 0
-        self.rewards: list[Reward] = []
+        self.rewards: list[IntervalReward] = []
         if agent is None:
             from proreus.worlds.inference.document.agent import (
                 PPOAgent,

@@ -30,7 +30,7 @@ _TINY = 1e-9
 
 
 @dataclass(frozen=True)
-class Arrivals:
+class ArrivalRates:
     """Requests a second, whatever the pool."""
 
     level: float
@@ -51,7 +51,7 @@ class Arrivals:
 
 
 @dataclass(frozen=True)
-class Demand:
+class PoolDemand:
     """Of one pool."""
 
     each: float
@@ -60,7 +60,7 @@ class Demand:
     """Instances that would work off what waits within a second."""
 
 
-def arrivals_of(seen: InferenceObservation) -> Arrivals:
+def arrivals_of(seen: InferenceObservation) -> ArrivalRates:
     """From the history that an observation brings."""
     requests = np.ascontiguousarray(seen.history[:, :1])
     steps = max(math.ceil(seen.start_seconds / seen.interval), 1)
@@ -69,7 +69,7 @@ def arrivals_of(seen: InferenceObservation) -> Arrivals:
     # A trend that falls goes on below nothing for a while; requests do not.
     levels = np.maximum(smoothed(requests, shape.level, shape.trend, shape.damping)[0][:, 0], 0.0)
     settled = levels[min(_LATELY, len(levels) - 1) :]
-    return Arrivals(
+    return ArrivalRates(
         level=float(levels[-1]),
         lately=float(requests[-_LATELY:].mean()),
         sudden=_sudden(requests[:, 0], levels, seen.interval),
@@ -108,13 +108,13 @@ def _hour_ago(requests: F64, interval: float, steps: int) -> float:
     return float((after + _TINY) / (before + _TINY))
 
 
-def demand_of(seen: InferenceObservation, role: Role) -> Demand:
+def demand_of(seen: InferenceObservation, role: Role) -> PoolDemand:
     """From the lengths of the last requests and from what is pending."""
     ability, pool = seen.ability(role), seen.pool(role)
     prompt, output = _lengths(seen)
     pending = pool.pending_tokens / ability.prompt_tokens if role != "token" else 0.0
     waiting = (pool.waiting + seen.at_router) * output / ability.output_tokens if role != "prompt" else 0.0
-    return Demand(_seconds(role, ability, prompt, output), pending + waiting)
+    return PoolDemand(_seconds(role, ability, prompt, output), pending + waiting)
 
 
 def _lengths(seen: InferenceObservation) -> tuple[float, float]:

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from proreus.kernels.arrays import F32
-from proreus.worlds.inference.encoding.demand import Arrivals, arrivals_of, demand_of
+from proreus.worlds.inference.encoding.demand import ArrivalRates, arrivals_of, demand_of
 from proreus.worlds.inference.state.observation import InferenceObservation, PoolSeen
 
 VERSION = "inference-pools-1"
@@ -56,14 +56,14 @@ CONTEXT = (
 SIZES = (len(FEATURES), len(CONTEXT))
 
 
-def encode(seen: InferenceObservation, known: Arrivals | None = None) -> tuple[F32, F32]:
+def encode(seen: InferenceObservation, known: ArrivalRates | None = None) -> tuple[F32, F32]:
     """(rows [pools, F], context [G]); `known`: the arrivals, where they are worked out already."""
     arrivals = known or arrivals_of(seen)
     rows = np.array([_row(seen, pool, arrivals) for pool in seen.pools])
     return _bounded(rows), _bounded(np.array(_context(seen, arrivals)))
 
 
-def _row(seen: InferenceObservation, pool: PoolSeen, arrivals: Arrivals) -> tuple[float, ...]:
+def _row(seen: InferenceObservation, pool: PoolSeen, arrivals: ArrivalRates) -> tuple[float, ...]:
     demand = demand_of(seen, pool.role)
     coming, active = max(pool.coming, 1), max(pool.active, 1)
     return (
@@ -84,7 +84,7 @@ def _row(seen: InferenceObservation, pool: PoolSeen, arrivals: Arrivals) -> tupl
     )
 
 
-def _context(seen: InferenceObservation, arrivals: Arrivals) -> tuple[float, ...]:
+def _context(seen: InferenceObservation, arrivals: ArrivalRates) -> tuple[float, ...]:
     level, traffic = arrivals.level, seen.traffic
     time_of_day = 2.0 * math.pi * (seen.now % _DAY) / _DAY
     return (

@@ -9,11 +9,11 @@ import numpy as np
 from proreus.kernels.arrays import F64
 from proreus.worlds.inference.model.vllm import REQUEST_BOUNDS, TBT_BOUNDS, TTFT_BOUNDS
 from proreus.worlds.inference.simulation import columns as c
-from proreus.worlds.inference.simulation.cluster import Cluster
+from proreus.worlds.inference.simulation.cluster import InferenceCluster
 from proreus.worlds.inference.simulation.iteration_time import completed, lasting
 
 
-class Observed:
+class GrowingHistogram:
     """A histogram that grows."""
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
@@ -29,31 +29,31 @@ class Observed:
 
 
 @dataclass
-class Counted:
+class InstanceCounters:
     """One instance."""
 
     prompt_tokens: float = 0.0
     output_tokens: float = 0.0
     ended: float = 0.0
-    ttft: Observed = field(default_factory=lambda: Observed(TTFT_BOUNDS))
-    tbt: Observed = field(default_factory=lambda: Observed(TBT_BOUNDS))
-    e2e: Observed = field(default_factory=lambda: Observed(REQUEST_BOUNDS))
-    wait: Observed = field(default_factory=lambda: Observed(REQUEST_BOUNDS))
+    ttft: GrowingHistogram = field(default_factory=lambda: GrowingHistogram(TTFT_BOUNDS))
+    tbt: GrowingHistogram = field(default_factory=lambda: GrowingHistogram(TBT_BOUNDS))
+    e2e: GrowingHistogram = field(default_factory=lambda: GrowingHistogram(REQUEST_BOUNDS))
+    wait: GrowingHistogram = field(default_factory=lambda: GrowingHistogram(REQUEST_BOUNDS))
 
 
-class Counting:
+class RunCounters:
     """Follows a run; instances are known by their numbers, so that a new one begins at 0."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: InferenceCluster) -> None:
         self._cluster = cluster
-        self._of: dict[int, Counted] = {}
+        self._of: dict[int, InstanceCounters] = {}
         self._tokens_of_ended: dict[int, float] = {}
         self._rows_seen = 0
         self._until = -1.0
 
-    def of(self, number: int) -> Counted:
+    def of(self, number: int) -> InstanceCounters:
         """The instance of that number."""
-        return self._of.setdefault(number, Counted())
+        return self._of.setdefault(number, InstanceCounters())
 
     def follow(self) -> None:
         """Count what has happened since the last call."""

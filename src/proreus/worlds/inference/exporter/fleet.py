@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from proreus.worlds.inference.exporter.counters import Counted, Counting, Observed
+from proreus.worlds.inference.exporter.counters import GrowingHistogram, InstanceCounters, RunCounters
 from proreus.worlds.inference.model import vllm
 from proreus.worlds.inference.model.cluster import ROLES, Role
 from proreus.worlds.inference.model.requests import RequestTrace
@@ -31,7 +31,7 @@ class SimulatedFleet:
         # Who scales knows the limits; a Deployment takes any number there are servers for.
         bounds = Limits(least=0, most_in_total=control.limits.most_in_total)
         self._manager = ScalingManager(self.cluster, bounds, control.start)
-        self._counting = Counting(self.cluster)
+        self._counting = RunCounters(self.cluster)
         self._counting.follow()
         self.places = control.limits.most_in_total
         """Replicas that there can be."""
@@ -113,7 +113,7 @@ class SimulatedFleet:
 _LABELS = (vllm.MODEL_LABEL, vllm.ENGINE_LABEL)
 
 
-def _counters(counted: Counted, labels: tuple[str, str]) -> Iterator[Metric]:
+def _counters(counted: InstanceCounters, labels: tuple[str, str]) -> Iterator[Metric]:
     for name, says, value in (
         (vllm.PROMPT_TOKENS, "Tokens of prompts.", counted.prompt_tokens),
         (vllm.OUTPUT_TOKENS, "Tokens generated.", counted.output_tokens),
@@ -126,7 +126,7 @@ def _counters(counted: Counted, labels: tuple[str, str]) -> Iterator[Metric]:
     yield ended
 
 
-def _histogram(name: str, says: str, labels: tuple[str, str], observed: Observed) -> Metric:
+def _histogram(name: str, says: str, labels: tuple[str, str], observed: GrowingHistogram) -> Metric:
     family = HistogramMetricFamily(name, says, labels=_LABELS)
     bounds = (*map(repr, observed.bounds), "+Inf")
     buckets = list(zip(bounds, observed.counts.cumsum().tolist(), strict=True))

@@ -46,7 +46,7 @@ NOTHING = Scale()
 
 
 @dataclass(frozen=True)
-class Steps:
+class ScaleSteps:
     """The flat actions of a controller: every change within these bounds has a number."""
 
     roles: tuple[Role, ...] = ("prompt", "token")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from proreus.model.errors import InputError
-from proreus.policies.catalogue import Catalogue, Kind, Rule
+from proreus.policies.catalogue import Catalogue, CheckpointKind, Rule
 from proreus.policies.checkpoint import WEIGHTS, Checkpoint
 from proreus.policies.networks.bidder import bidder_of
 from proreus.worlds.inference.encoding.actions import SIZES
@@ -68,5 +68,5 @@ POLICIES = Catalogue(
         "oracle": _rule(Oracle, "sees what will come: a bound, not a controller"),
     },
     main=("predictive", "plan", "tokenscale", "chiron", "wva", "dynamo", "apa", "kpa", "static", "oracle"),
-    kinds={"knobs": Kind(POOLS, _learned), "actor": Kind(ACTIONS, _actor)},
+    kinds={"knobs": CheckpointKind(POOLS, _learned), "actor": CheckpointKind(ACTIONS, _actor)},
 )

@@ -19,7 +19,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Self
 
-from proreus.worlds.inference.encoding.demand import Arrivals, arrivals_of, demand_of
+from proreus.worlds.inference.encoding.demand import ArrivalRates, arrivals_of, demand_of
 from proreus.worlds.inference.encoding.pools import encode
 from proreus.worlds.inference.model.cluster import Role
 from proreus.worlds.inference.policies.knobs import (
@@ -115,7 +115,9 @@ class Learned(Migrating):
         return min(math.ceil(most - _ROUNDING), coming)
 
 
-def need_of(seen: InferenceObservation, role: Role, arrivals: Arrivals, figure: dict[Knob, float]) -> Need:
+def need_of(
+    seen: InferenceObservation, role: Role, arrivals: ArrivalRates, figure: dict[Knob, float]
+) -> Need:
     """What a pool needs when an instance that is ordered now could serve."""
     demand = demand_of(seen, role)
     alarm = figure[ALARM] * (arrivals.sudden - arrivals.level)

@@ -81,7 +81,7 @@ from proreus.worlds.inference.simulation.columns import (
     W_STARTED,
     W_WAIT,
     WAITS_AS,
-    Run,
+    InferenceColumns,
 )
 from proreus.worlds.inference.simulation.heaps import life_at
 from proreus.worlds.inference.simulation.paged_kv import page_bytes, pages
@@ -89,7 +89,7 @@ from proreus.worlds.inference.simulation.prefix_cache import release_blocks
 
 
 @compiled
-def take_slot(run: Run, request: int) -> int:
+def take_slot(run: InferenceColumns, request: int) -> int:
     """A slot for a request of the trace, which is at the router then. The caller knows that one is free."""
     left = run.tally[FREE_SLOTS] - 1
     run.tally[FREE_SLOTS] = left
@@ -108,7 +108,7 @@ def take_slot(run: Run, request: int) -> int:
 
 
 @compiled
-def note_start(run: Run, slot: int, now: float) -> None:
+def note_start(run: InferenceColumns, slot: int, now: float) -> None:
     """Its prompt begins, for the first time unless it was lost since."""
     if not run.moment[slot, STARTED] >= 0.0:
         run.moment[slot, STARTED] = now
@@ -117,7 +117,7 @@ def note_start(run: Run, slot: int, now: float) -> None:
 
 
 @compiled_once
-def forget(run: Run, slot: int) -> None:
+def forget(run: InferenceColumns, slot: int) -> None:
     """What the request had reached on instances: it begins (again) at the router."""
     row = run.slot[slot]
     row[PHASE], row[PROMPT_AT], row[TOKEN_AT], row[WAITS_AS] = AT_ROUTER, NOBODY, NOBODY, NOBODY
@@ -127,7 +127,7 @@ def forget(run: Run, slot: int) -> None:
 
 
 @compiled_once
-def end(run: Run, slot: int, status: int, now: float) -> None:
+def end(run: InferenceColumns, slot: int, status: int, now: float) -> None:
     """The request is over: its row is written and its slot is free. It holds nothing any more."""
     row, moment, log = run.slot[slot], run.moment[slot], run.log[run.tally[ROWS]]
     log[L_REQUEST], log[L_STATUS], log[L_ENDED] = row[REQUEST], status, now
@@ -145,7 +145,7 @@ def end(run: Run, slot: int, status: int, now: float) -> None:
 
 
 @compiled
-def bind(run: Run, slot: int, prompt_at: int, token_at: int) -> None:
+def bind(run: InferenceColumns, slot: int, prompt_at: int, token_at: int) -> None:
     """Both tasks of the request are bound to instances, and what they will take there is planned."""
     row = run.slot[slot]
     row[PROMPT_AT], row[PHASE], row[PROMPT_BY] = prompt_at, PREFILL, run.fleet[prompt_at, NUMBER]
@@ -157,7 +157,7 @@ def bind(run: Run, slot: int, prompt_at: int, token_at: int) -> None:
 
 
 @compiled
-def expect(run: Run, slot: int, token_at: int) -> None:
+def expect(run: InferenceColumns, slot: int, token_at: int) -> None:
     """The tokens of the request are bound to an instance."""
     run.slot[slot, TOKEN_AT], run.slot[slot, TOKEN_BY] = token_at, run.fleet[token_at, NUMBER]
     run.fleet[token_at, PLANNED_TOKENS] += run.option[COUNTS_TOKENS]
@@ -166,7 +166,7 @@ def expect(run: Run, slot: int, token_at: int) -> None:
 
 
 @compiled
-def _count_in(run: Run, slot: int, instance: int) -> None:
+def _count_in(run: InferenceColumns, slot: int, instance: int) -> None:
     fleet = run.fleet[instance]
     fleet[PLANNED_MEMORY] += planned(run, instance, slot)
     fleet[BOUND] += 1
@@ -174,7 +174,7 @@ def _count_in(run: Run, slot: int, instance: int) -> None:
 
 
 @compiled_once
-def planned(run: Run, instance: int, slot: int) -> int:
+def planned(run: InferenceColumns, instance: int, slot: int) -> int:
     """KV memory that the request will take on one of its instances in the end."""
     row = run.slot[slot]
     tokens = row[PROMPT] + (row[OUTPUT] if row[TOKEN_AT] == instance else 1)
@@ -184,7 +184,7 @@ def planned(run: Run, instance: int, slot: int) -> int:
 
 
 @compiled_once
-def unbind(run: Run, slot: int, instance: int, now: float) -> None:
+def unbind(run: InferenceColumns, slot: int, instance: int, now: float) -> None:
     """The request leaves the instance with its KV memory."""
     run.fleet[instance, MEMORY] -= run.slot[slot, KV]
     if run.slot[slot, SHARED] > 0:
@@ -193,7 +193,7 @@ def unbind(run: Run, slot: int, instance: int, now: float) -> None:
 
 
 @compiled_once
-def count_out(run: Run, slot: int, instance: int, now: float) -> None:
+def count_out(run: InferenceColumns, slot: int, instance: int, now: float) -> None:
     """One request less is bound to the instance.
 
     A draining instance that has nobody left stops, at the next look where it is looked at.
@@ -208,14 +208,14 @@ def count_out(run: Run, slot: int, instance: int, now: float) -> None:
 
 
 @compiled
-def stopping_time(run: Run, instance: int, now: float) -> float:
+def stopping_time(run: InferenceColumns, instance: int, now: float) -> float:
     """When somebody sees that the instance is empty."""
     every, since = run.rate[DRAIN_CHECK], run.figure[instance, DRAINED_SINCE]
     return now if every == 0.0 else since + math.ceil((now - since) / every) * every
 
 
 @compiled
-def prompt_need(run: Run, instance: int, slot: int) -> int:
+def prompt_need(run: InferenceColumns, instance: int, slot: int) -> int:
     """KV memory that a prompt takes when it starts; all of the request's where its tokens follow here."""
     row = run.slot[slot]
     tokens = row[PROMPT] + 1
@@ -225,7 +225,7 @@ def prompt_need(run: Run, instance: int, slot: int) -> int:
 
 
 @compiled
-def token_need(run: Run, instance: int, slot: int) -> int:
+def token_need(run: InferenceColumns, instance: int, slot: int) -> int:
     """KV memory that decoding takes when it starts, beside what the prompt left."""
     if run.option[RESERVES]:
         return 0
@@ -233,7 +233,7 @@ def token_need(run: Run, instance: int, slot: int) -> int:
 
 
 @compiled
-def arriving_need(run: Run, instance: int, slot: int) -> int:
+def arriving_need(run: InferenceColumns, instance: int, slot: int) -> int:
     """KV memory that a transfer takes where it goes."""
     row = run.slot[slot]
     if run.fleet[instance, ENGINE] == CHUNKED:
@@ -244,13 +244,13 @@ def arriving_need(run: Run, instance: int, slot: int) -> int:
 
 
 @compiled
-def hold(run: Run, instance: int, slot: int, amount: int) -> None:
+def hold(run: InferenceColumns, instance: int, slot: int, amount: int) -> None:
     """The request holds so much more on the instance."""
     run.fleet[instance, MEMORY] += amount
     run.slot[slot, KV] += amount
 
 
 @compiled
-def fits(run: Run, instance: int, amount: int) -> bool:
+def fits(run: InferenceColumns, instance: int, amount: int) -> bool:
     """Whether the instance has so much room."""
     return bool(run.fleet[instance, MEMORY] + amount <= run.fleet[instance, CAPACITY])

@@ -48,11 +48,11 @@ from proreus.worlds.inference.simulation.columns import (
     TOKEN_TASK,
     WAITS_AS,
     WHOLE_PROMPTS,
-    Run,
+    InferenceColumns,
 )
 from proreus.worlds.inference.simulation.continuous_batching import link_last, unlink, wait_as
 from proreus.worlds.inference.simulation.heaps import decode, decode_no_more
-from proreus.worlds.inference.simulation.iteration_time import Batch
+from proreus.worlds.inference.simulation.iteration_time import IterationBatch
 from proreus.worlds.inference.simulation.iterations import pause, run_for
 from proreus.worlds.inference.simulation.lists import append, at, remove_at
 from proreus.worlds.inference.simulation.paged_kv import (
@@ -77,7 +77,7 @@ from proreus.worlds.inference.simulation.prefix_cache import (
 
 
 @compiled_inline
-def request_arrives(run: Run, instance: int, slot: int, now: float) -> bool:
+def request_arrives(run: InferenceColumns, instance: int, slot: int, now: float) -> bool:
     """With its prompt or with its KV; true: nothing runs there, `start_chunked` must be called."""
     run.moment[slot, QUEUED] = now
     if run.slot[slot, PHASE] == DECODE:
@@ -93,7 +93,7 @@ def request_arrives(run: Run, instance: int, slot: int, now: float) -> bool:
 
 
 @compiled_inline
-def start_chunked(run: Run, instance: int, now: float) -> bool:
+def start_chunked(run: InferenceColumns, instance: int, now: float) -> bool:
     """Fill the budget of an iteration and run it; false: there is nothing that could run."""
     preempted = fill(run, instance, now)
     if run.fleet[instance, BATCH] == 0:
@@ -106,7 +106,7 @@ def start_chunked(run: Run, instance: int, now: float) -> bool:
 
 
 @compiled
-def fill(run: Run, instance: int, now: float) -> bool:
+def fill(run: InferenceColumns, instance: int, now: float) -> bool:
     """Fill the budget of an iteration; whether somebody was put back, or is to come in at the next one."""
     if run.fleet[instance, BATCH] == 0:
         run.fleet[instance, GONE], run.figure[instance, COMPOSED_AT] = 0, now
@@ -134,7 +134,7 @@ def fill(run: Run, instance: int, now: float) -> bool:
 
 
 @compiled
-def _comes_in_next(run: Run, instance: int) -> bool:
+def _comes_in_next(run: InferenceColumns, instance: int) -> bool:
     """Whether somebody waits because this batch was composed before it came, or before there was a place."""
     fleet = run.fleet[instance]
     if not fleet[PLANS_AHEAD] or run.waiting.size[instance] == 0 or fleet[BATCH] == fleet[BATCH_LIMIT]:
@@ -144,7 +144,7 @@ def _comes_in_next(run: Run, instance: int) -> bool:
 
 
 @compiled
-def _make_room_for_decoding(run: Run, instance: int) -> bool:
+def _make_room_for_decoding(run: InferenceColumns, instance: int) -> bool:
     """Whoever came last is put back until every other decoding request has its page; whether anybody was."""
     preempted = False
     while pages_over(run, instance, run.fleet[instance, ITERATIONS], 1) > free_pages(run, instance):
@@ -154,7 +154,7 @@ def _make_room_for_decoding(run: Run, instance: int) -> bool:
 
 
 @compiled
-def _put_back(run: Run, instance: int, slot: int) -> None:
+def _put_back(run: InferenceColumns, instance: int, slot: int) -> None:
     """Out of the batch, without its KV: it is computed anew."""
     row = run.slot[slot]
     if run.fleet[instance, PARTIAL] == slot:
@@ -170,7 +170,7 @@ def _put_back(run: Run, instance: int, slot: int) -> None:
 
 
 @compiled
-def _drop_kv(run: Run, instance: int, slot: int) -> None:
+def _drop_kv(run: InferenceColumns, instance: int, slot: int) -> None:
     take_pages(run, instance, -(run.slot[slot, KV] // page_bytes(run, instance)))
     if run.slot[slot, SHARED] > 0:
         release_blocks(run, instance, slot)
@@ -178,7 +178,7 @@ def _drop_kv(run: Run, instance: int, slot: int) -> None:
 
 
 @compiled
-def stop_decoding(run: Run, instance: int, slot: int) -> None:
+def stop_decoding(run: InferenceColumns, instance: int, slot: int) -> None:
     """It decodes no more; its KV is what its tokens take."""
     decode_no_more(run, instance, slot)
     count_phase(run, instance, slot, -1)
@@ -190,7 +190,7 @@ def stop_decoding(run: Run, instance: int, slot: int) -> None:
 
 
 @compiled
-def start_decoding(run: Run, instance: int, slot: int, now: float) -> None:
+def start_decoding(run: InferenceColumns, instance: int, slot: int, now: float) -> None:
     """All that it knows is computed: one token an iteration from now on."""
     row, iterations = run.slot[slot], run.fleet[instance, ITERATIONS]
     row[PHASE], row[BLOCKED] = DECODE, 0
@@ -203,14 +203,14 @@ def start_decoding(run: Run, instance: int, slot: int, now: float) -> None:
 
 
 @compiled
-def target(run: Run, slot: int) -> int:
+def target(run: InferenceColumns, slot: int) -> int:
     """Tokens to compute before the next one comes: the prompt, and what it had generated when put back."""
     row = run.slot[slot]
     return int(row[PROMPT] + (row[OUTPUT] - row[LEFT] if row[BLOCKED] else 0))
 
 
 @compiled_once
-def _take_chunk(run: Run, instance: int, slot: int, chunk: int, known: int) -> bool:
+def _take_chunk(run: InferenceColumns, instance: int, slot: int, chunk: int, known: int) -> bool:
     """So many tokens of the request are computed in this iteration; false: there are no pages for them.
 
     `known`: blocks before them that the prefix cache has; those that nobody uses become memory in use.
@@ -232,7 +232,7 @@ def _take_chunk(run: Run, instance: int, slot: int, chunk: int, known: int) -> b
 
 
 @compiled
-def _pages_needed(run: Run, instance: int, slot: int, tokens: int, known: int) -> int:
+def _pages_needed(run: InferenceColumns, instance: int, slot: int, tokens: int, known: int) -> int:
     """For so many further tokens of the request, behind the blocks that the prefix cache has."""
     row, page = run.slot[slot], page_bytes(run, instance)
     before = (row[KV] + shared_bytes(run, instance, slot) + known * block_bytes(run, instance)) // page
@@ -240,7 +240,7 @@ def _pages_needed(run: Run, instance: int, slot: int, tokens: int, known: int) -
 
 
 @compiled
-def _fits(run: Run, instance: int, slot: int, needed: int, known: int) -> bool:
+def _fits(run: InferenceColumns, instance: int, slot: int, needed: int, known: int) -> bool:
     """Whether so many pages are free beside those that decoding takes in this iteration."""
     woken = 0
     if known > 0:
@@ -250,7 +250,7 @@ def _fits(run: Run, instance: int, slot: int, needed: int, known: int) -> bool:
 
 
 @compiled
-def _may_come_in(run: Run, instance: int, slot: int, left: int, known: int) -> bool:
+def _may_come_in(run: InferenceColumns, instance: int, slot: int, left: int, known: int) -> bool:
     """Where prompts are let in whole: whether there are pages for all that is to be computed.
 
     A prompt of which only the beginning fits would take the pages that others decode into. Who is alone is
@@ -262,7 +262,7 @@ def _may_come_in(run: Run, instance: int, slot: int, left: int, known: int) -> b
 
 
 @compiled
-def _admit(run: Run, instance: int, budget: int, now: float) -> None:
+def _admit(run: InferenceColumns, instance: int, budget: int, now: float) -> None:
     """Whoever waits, first come first served, while there is budget and memory."""
     while (
         budget > 0
@@ -296,7 +296,7 @@ def _admit(run: Run, instance: int, budget: int, now: float) -> None:
 
 
 @compiled
-def _known(run: Run, instance: int, slot: int) -> int:
+def _known(run: InferenceColumns, instance: int, slot: int) -> int:
     """Blocks that need not be computed; a token is always left that the next one can follow from."""
     if not run.fleet[instance, CACHES] or run.slot[slot, COMPUTED] > 0:
         return 0
@@ -304,7 +304,7 @@ def _known(run: Run, instance: int, slot: int) -> int:
 
 
 @compiled
-def _drop_what_waits(run: Run, instance: int) -> None:
+def _drop_what_waits(run: InferenceColumns, instance: int) -> None:
     """Nobody runs and the first who waits finds no page: those behind it give up the KV that they brought."""
     for place in range(run.waiting.size[instance] - 1, 0, -1):
         slot = at(run.waiting, instance, place)
@@ -315,7 +315,7 @@ def _drop_what_waits(run: Run, instance: int) -> None:
 
 
 @compiled
-def batch_of(run: Run, instance: int) -> Batch:
+def batch_of(run: InferenceColumns, instance: int) -> IterationBatch:
     """What the next iteration computes."""
     tokens, behind = 0, 0.0
     for place in range(run.prefilling.size[instance]):
@@ -323,11 +323,11 @@ def batch_of(run: Run, instance: int) -> Batch:
         tokens += row[CHUNK]
         behind += float(row[CHUNK]) * row[COMPUTED]
     fleet = run.fleet[instance]
-    return Batch(tokens, behind / max(tokens, 1), fleet[DECODES], fleet[CONTEXT], fleet[BATCH])
+    return IterationBatch(tokens, behind / max(tokens, 1), fleet[DECODES], fleet[CONTEXT], fleet[BATCH])
 
 
 @compiled
-def most_iterations(run: Run, instance: int, batch: Batch, preempted: bool) -> int:
+def most_iterations(run: InferenceColumns, instance: int, batch: IterationBatch, preempted: bool) -> int:
     """Where somebody was put back, those who wait are looked at again after one iteration."""
     if batch.prompt_tokens or preempted:
         return 1

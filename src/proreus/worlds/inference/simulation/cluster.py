@@ -51,7 +51,7 @@ _BY_INSTANCE = ("pending", "prompts", "blocked", "waiting", "prefilling", "inbou
 Timings = Mapping[str, Table | LayerProfile]
 
 
-class Cluster:
+class InferenceCluster:
     """A run over a trace."""
 
     def __init__(
@@ -91,7 +91,7 @@ class Cluster:
             )
 
     def _pack(self) -> None:
-        self.run = pack(c.Run(**self._run))
+        self.run = pack(c.InferenceColumns(**self._run))
 
     def _start(self) -> None:
         instance = 0

@@ -8,9 +8,9 @@ import numpy as np
 
 from proreus.kernels.arrays import F64
 from proreus.worlds.inference.model.cluster import ROLES, InstanceKind, Role
-from proreus.worlds.inference.model.decision import Steps
+from proreus.worlds.inference.model.decision import ScaleSteps
 from proreus.worlds.inference.simulation import columns as c
-from proreus.worlds.inference.simulation.cluster import TWO_POOLS, Cluster
+from proreus.worlds.inference.simulation.cluster import TWO_POOLS, InferenceCluster
 from proreus.worlds.inference.simulation.cost import busy_seconds
 from proreus.worlds.inference.simulation.options import ControlOptions
 from proreus.worlds.inference.simulation.throughput import ability_of
@@ -23,12 +23,12 @@ _LATE = 0.9
 class Collector:
     """Looks at a cluster every interval."""
 
-    def __init__(self, cluster: Cluster, options: ControlOptions) -> None:
+    def __init__(self, cluster: InferenceCluster, options: ControlOptions) -> None:
         self._cluster, self._options = cluster, options
         self.roles: tuple[Role, ...] = (
             ("prompt", "token") if cluster.spec.scheduler in TWO_POOLS else ("mixed",)
         )
-        self.steps = Steps(self.roles, options.scale_step, options.migrate_step)
+        self.steps = ScaleSteps(self.roles, options.scale_step, options.migrate_step)
         self._kinds = {group.role: group.kind for group in reversed(cluster.spec.groups)}
         self.abilities = tuple(self._ability(role) for role in self.roles)
         self._history: deque[tuple[float, float, float]] = deque(maxlen=HISTORY)

@@ -30,7 +30,7 @@ class Trace(NamedTuple):
 
 
 @packable
-class Run(NamedTuple):
+class InferenceColumns(NamedTuple):
     """All that a run knows, and where its log goes."""
 
     trace: Trace

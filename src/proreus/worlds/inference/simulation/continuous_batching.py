@@ -52,7 +52,7 @@ from proreus.worlds.inference.simulation.columns import (
     TOKEN_PREEMPTED,
     TOKEN_TASK,
     WAITS_AS,
-    Run,
+    InferenceColumns,
 )
 from proreus.worlds.inference.simulation.heaps import decode, decode_no_more
 from proreus.worlds.inference.simulation.iterations import pause, run_batch
@@ -60,7 +60,7 @@ from proreus.worlds.inference.simulation.lists import append, at, insert, remove
 
 
 @compiled_inline
-def task_arrives(run: Run, instance: int, task: int, now: float) -> bool:
+def task_arrives(run: InferenceColumns, instance: int, task: int, now: float) -> bool:
     """A task comes to the instance; true: nothing runs there and something could, `start` must be called."""
     slot, kind = task >> 1, task & 1
     if kind == PROMPT_TASK or run.slot[slot, PHASE] == DECODE:
@@ -78,7 +78,7 @@ def task_arrives(run: Run, instance: int, task: int, now: float) -> bool:
 
 
 @compiled_inline
-def room_was_freed(run: Run, instance: int, now: float) -> bool:
+def room_was_freed(run: InferenceColumns, instance: int, now: float) -> bool:
     """KV memory was given back from outside; true: `start` must be called."""
     if run.pending.size[instance] == 0:
         return False
@@ -92,7 +92,7 @@ def room_was_freed(run: Run, instance: int, now: float) -> bool:
 
 
 @compiled
-def task_need(run: Run, instance: int, task: int) -> int:
+def task_need(run: InferenceColumns, instance: int, task: int) -> int:
     """KV memory that the task takes when it starts."""
     if task & 1 == PROMPT_TASK:
         return prompt_need(run, instance, task >> 1)
@@ -100,7 +100,7 @@ def task_need(run: Run, instance: int, task: int) -> int:
 
 
 @compiled_inline
-def start(run: Run, instance: int, now: float) -> bool:
+def start(run: InferenceColumns, instance: int, now: float) -> bool:
     """Select a batch and run it; false: there is nothing that could run."""
     fresh, kept = (
         _select_orca(run, instance) if run.fleet[instance, ENGINE] == ORCA else _select(run, instance)
@@ -116,7 +116,7 @@ def start(run: Run, instance: int, now: float) -> bool:
 
 
 @compiled
-def _select_orca(run: Run, instance: int) -> tuple[int, int]:
+def _select_orca(run: InferenceColumns, instance: int) -> tuple[int, int]:
     """First come first served, until one does not fit; who has its memory already passes it by."""
     fleet = run.fleet[instance]
     room, memory, fresh, full = fleet[BATCH_LIMIT] - fleet[BATCH], fleet[MEMORY], 0, False
@@ -138,7 +138,7 @@ def _select_orca(run: Run, instance: int) -> tuple[int, int]:
 
 
 @compiled
-def _select(run: Run, instance: int) -> tuple[int, int]:
+def _select(run: InferenceColumns, instance: int) -> tuple[int, int]:
     """(how many tasks of `picked` enter the batch, how many of those in it stay)."""
     fleet = run.fleet[instance]
     old, limit = fleet[BATCH], fleet[BATCH_LIMIT]
@@ -193,12 +193,14 @@ def _select(run: Run, instance: int) -> tuple[int, int]:
 
 
 @compiled_once
-def _too_many_tokens(run: Run, instance: int, task: int, chosen: tuple[int, int, int]) -> bool:
+def _too_many_tokens(run: InferenceColumns, instance: int, task: int, chosen: tuple[int, int, int]) -> bool:
     return bool(chosen[0] > 0 and chosen[1] + _tokens(run, task) > run.fleet[instance, TOKEN_LIMIT])
 
 
 @compiled_once
-def _pick(run: Run, instance: int, task: int, chosen: tuple[int, int, int]) -> tuple[int, int, int]:
+def _pick(
+    run: InferenceColumns, instance: int, task: int, chosen: tuple[int, int, int]
+) -> tuple[int, int, int]:
     """The selection with the task, unless its request is in it already or there is no KV memory for it."""
     slot = task >> 1
     if run.slot[slot, PICKED]:
@@ -214,7 +216,7 @@ def _pick(run: Run, instance: int, task: int, chosen: tuple[int, int, int]) -> t
 
 
 @compiled
-def _preempt_beyond(run: Run, instance: int, kept: int) -> None:
+def _preempt_beyond(run: InferenceColumns, instance: int, kept: int) -> None:
     """All of the batch but so many of its first are put back, in their order."""
     gone = run.fleet[instance, BATCH] - kept
     if gone == 0:
@@ -235,7 +237,7 @@ def _preempt_beyond(run: Run, instance: int, kept: int) -> None:
 
 
 @compiled
-def leave_batch(run: Run, instance: int, slot: int) -> None:
+def leave_batch(run: InferenceColumns, instance: int, slot: int) -> None:
     """A decoding request leaves the batch, done or not."""
     decode_no_more(run, instance, slot)
     fleet, row = run.fleet[instance], run.slot[slot]
@@ -245,7 +247,7 @@ def leave_batch(run: Run, instance: int, slot: int) -> None:
 
 
 @compiled
-def unlink(run: Run, instance: int, slot: int) -> None:
+def unlink(run: InferenceColumns, instance: int, slot: int) -> None:
     """Out of the order of the batch."""
     fleet, before, after = run.fleet[instance], run.slot[slot, PREVIOUS], run.slot[slot, NEXT]
     if before == NOBODY:
@@ -260,7 +262,7 @@ def unlink(run: Run, instance: int, slot: int) -> None:
 
 
 @compiled
-def link_last(run: Run, instance: int, slot: int) -> None:
+def link_last(run: InferenceColumns, instance: int, slot: int) -> None:
     """Behind the batch."""
     fleet, row = run.fleet[instance], run.slot[slot]
     if fleet[BATCH] == 0:
@@ -273,7 +275,7 @@ def link_last(run: Run, instance: int, slot: int) -> None:
 
 
 @compiled
-def _enter(run: Run, instance: int, task: int, now: float) -> None:
+def _enter(run: InferenceColumns, instance: int, task: int, now: float) -> None:
     """A selected task enters the batch; where it starts, it takes its KV memory."""
     slot, kind, row = task >> 1, task & 1, run.slot[task >> 1]
     remove(run.pending, instance, task)
@@ -303,7 +305,7 @@ def _enter(run: Run, instance: int, task: int, now: float) -> None:
 
 
 @compiled_once
-def wait_as(run: Run, instance: int, slot: int, kind: int) -> None:
+def wait_as(run: InferenceColumns, instance: int, slot: int, kind: int) -> None:
     """The request waits on the instance for a place in the batch, among the others by arrival."""
     run.slot[slot, WAITS_AS], run.slot[slot, SINCE] = kind, run.fleet[instance, STARTS]
     low, high = 0, run.waiting.size[instance]
@@ -317,13 +319,13 @@ def wait_as(run: Run, instance: int, slot: int, kind: int) -> None:
 
 
 @compiled
-def _came_before(run: Run, one: int, other: int) -> bool:
+def _came_before(run: InferenceColumns, one: int, other: int) -> bool:
     first, second = run.moment[one, ARRIVED], run.moment[other, ARRIVED]
     return bool(first < second or (first == second and run.slot[one, REQUEST] < run.slot[other, REQUEST]))
 
 
 @compiled
-def _add_pending(run: Run, instance: int, task: int) -> None:
+def _add_pending(run: InferenceColumns, instance: int, task: int) -> None:
     """By how often it was passed over, then by arrival, after its equals; ORCA: at the end."""
     if task & 1 == PROMPT_TASK:
         append(run.prompts, instance, task >> 1)
@@ -344,7 +346,7 @@ def _add_pending(run: Run, instance: int, task: int) -> None:
 
 
 @compiled
-def _passed_over(run: Run, instance: int, task: int) -> int:
+def _passed_over(run: InferenceColumns, instance: int, task: int) -> int:
     """How many starts of batches left the task out while its request waited for it."""
     row, kind = run.slot[task >> 1], task & 1
     counted = row[PROMPT_PREEMPTED] if kind == PROMPT_TASK else row[TOKEN_PREEMPTED]
@@ -352,5 +354,5 @@ def _passed_over(run: Run, instance: int, task: int) -> int:
 
 
 @compiled
-def _tokens(run: Run, task: int) -> int:
+def _tokens(run: InferenceColumns, task: int) -> int:
     return int(run.slot[task >> 1, PROMPT]) if task & 1 == PROMPT_TASK else 1

@@ -8,7 +8,7 @@ import numpy as np
 
 from proreus.kernels.arrays import F64
 from proreus.worlds.inference.simulation import columns as c
-from proreus.worlds.inference.simulation.cluster import Cluster
+from proreus.worlds.inference.simulation.cluster import InferenceCluster
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Spending:
         )
 
 
-def busy_seconds(cluster: Cluster) -> tuple[F64, F64]:
+def busy_seconds(cluster: InferenceCluster) -> tuple[F64, F64]:
     """[instances] seconds with a batch, and those with prompts in it, those that run now included."""
     run = cluster.run
     count, figure = run.fleet[:, c.RUNNING], run.figure
@@ -41,7 +41,7 @@ def busy_seconds(cluster: Cluster) -> tuple[F64, F64]:
     return figure[:, c.BUSY] + running, figure[:, c.PREFILL_BUSY] + with_prompts
 
 
-def spending(cluster: Cluster) -> Spending:
+def spending(cluster: InferenceCluster) -> Spending:
     """A server costs from its order until it has stopped; it is never less than idle."""
     run = cluster.run
     seconds, busy, prefill = run.spent.T.copy()

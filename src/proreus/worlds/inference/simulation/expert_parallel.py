@@ -19,10 +19,15 @@ from proreus.worlds.inference.simulation.columns import (
     RUN_TIME,
     RUNNING,
     TIMING,
-    Run,
+    InferenceColumns,
 )
 from proreus.worlds.inference.simulation.heaps import run_at
-from proreus.worlds.inference.simulation.iteration_time import Batch, iteration, lasting, shared_seconds
+from proreus.worlds.inference.simulation.iteration_time import (
+    IterationBatch,
+    iteration,
+    lasting,
+    shared_seconds,
+)
 from proreus.worlds.inference.simulation.iterations import until_one_is_done
 from proreus.worlds.inference.simulation.lists import at
 from proreus.worlds.inference.simulation.lockstep_groups import first_fellow
@@ -32,7 +37,7 @@ _FAR = 1 << 40
 
 
 @compiled_inline
-def start_in_step(run: Run, instance: int, now: float) -> bool:
+def start_in_step(run: InferenceColumns, instance: int, now: float) -> bool:
     """Fill the batches of the whole group and run them; false: nobody has anything that could run."""
     group = run.fleet[instance, GROUP]
     members = run.fellows.size[group]
@@ -40,7 +45,7 @@ def start_in_step(run: Run, instance: int, now: float) -> bool:
     for place in range(members):
         member = at(run.fellows, group, place)
         preempted = fill(run, member, now)
-        batch = Batch(0, 0.0, 1, 1, 1)
+        batch = IterationBatch(0, 0.0, 1, 1, 1)
         if run.fleet[member, BATCH] > 0:
             working = True
             batch = batch_of(run, member)
@@ -68,7 +73,7 @@ def start_in_step(run: Run, instance: int, now: float) -> bool:
 
 
 @compiled_once
-def _slowest(run: Run, group: int, count: int) -> tuple[float, float, int]:
+def _slowest(run: InferenceColumns, group: int, count: int) -> tuple[float, float, int]:
     """(seconds, growth, iterations for which it stays the slowest), of the member that all wait for."""
     first = at(run.fellows, group, 0)
     seconds, growth = run.figure[first, RUN_TIME], run.figure[first, RUN_GROWTH]

@@ -17,56 +17,56 @@ from proreus.worlds.inference.simulation.columns import (
     NOBODY,
     PLACE,
     REQUEST,
-    Run,
+    InferenceColumns,
 )
 
 _LIFE, _TRANSFER = 1 << 40, 1 << 41
 
 
 @compiled
-def run_at(run: Run, instance: int, when: float) -> None:
+def run_at(run: InferenceColumns, instance: int, when: float) -> None:
     """The iterations of an instance end then."""
     _set(run, instance, when, instance)
 
 
 @compiled
-def life_at(run: Run, instance: int, when: float) -> None:
+def life_at(run: InferenceColumns, instance: int, when: float) -> None:
     """An instance changes in its life then."""
     _set(run, run.fleet.shape[0] + instance, when, _LIFE + instance)
 
 
 @compiled
-def transfer_at(run: Run, slot: int, when: float) -> None:
+def transfer_at(run: InferenceColumns, slot: int, when: float) -> None:
     """The transfer of a request ends, or tries again, then."""
     _set(run, 2 * run.fleet.shape[0] + slot, when, _TRANSFER + run.slot[slot, REQUEST])
 
 
 @compiled
-def runs(run: Run, instance: int) -> bool:
+def runs(run: InferenceColumns, instance: int) -> bool:
     """Whether iterations of an instance are to end."""
     return bool(run.event_place[instance] != NOBODY)
 
 
 @compiled
-def no_run(run: Run, instance: int) -> None:
+def no_run(run: InferenceColumns, instance: int) -> None:
     """No iterations."""
     _drop(run, instance)
 
 
 @compiled
-def no_life(run: Run, instance: int) -> None:
+def no_life(run: InferenceColumns, instance: int) -> None:
     """No change of life."""
     _drop(run, run.fleet.shape[0] + instance)
 
 
 @compiled
-def no_transfer(run: Run, slot: int) -> None:
+def no_transfer(run: InferenceColumns, slot: int) -> None:
     """No transfer."""
     _drop(run, 2 * run.fleet.shape[0] + slot)
 
 
 @compiled
-def next_event(run: Run) -> tuple[float, int]:
+def next_event(run: InferenceColumns) -> tuple[float, int]:
     """(when, who): instances, then their lives, then slots; infinity where nothing is to happen."""
     if run.tally[EVENTS_WAITING] == 0:
         return math.inf, NOBODY
@@ -75,7 +75,7 @@ def next_event(run: Run) -> tuple[float, int]:
 
 
 @compiled
-def _set(run: Run, actor: int, when: float, rank: int) -> None:
+def _set(run: InferenceColumns, actor: int, when: float, rank: int) -> None:
     times, ranks, heap, place = run.event_at, run.event_rank, run.event_heap, run.event_place
     times[actor], ranks[actor] = when, rank
     if place[actor] == NOBODY:
@@ -87,7 +87,7 @@ def _set(run: Run, actor: int, when: float, rank: int) -> None:
 
 
 @compiled
-def _drop(run: Run, actor: int) -> None:
+def _drop(run: InferenceColumns, actor: int) -> None:
     times, ranks, heap, place = run.event_at, run.event_rank, run.event_heap, run.event_place
     at = place[actor]
     if at == NOBODY:
@@ -136,7 +136,7 @@ def _before(times: F64, ranks: I64, one: int, other: int) -> bool:
 
 
 @compiled
-def decode(run: Run, instance: int, slot: int) -> None:
+def decode(run: InferenceColumns, instance: int, slot: int) -> None:
     """The request decodes in the batch of the instance; its FINISH is set."""
     size = run.fleet[instance, DECODES]
     run.fleet[instance, DECODES] = size + 1
@@ -145,7 +145,7 @@ def decode(run: Run, instance: int, slot: int) -> None:
 
 
 @compiled
-def decode_no_more(run: Run, instance: int, slot: int) -> None:
+def decode_no_more(run: InferenceColumns, instance: int, slot: int) -> None:
     """It is taken out of the batch."""
     size = run.fleet[instance, DECODES] - 1
     run.fleet[instance, DECODES] = size

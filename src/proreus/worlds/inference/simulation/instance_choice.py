@@ -7,12 +7,12 @@ import numpy as np
 from proreus.kernels.arrays import I64
 from proreus.worlds.inference.model.cluster import ROLES, Role
 from proreus.worlds.inference.simulation import columns as c
-from proreus.worlds.inference.simulation.cluster import Cluster
+from proreus.worlds.inference.simulation.cluster import InferenceCluster
 
 _COMING = (c.PROVISIONING, c.LOADING, c.WARMING, c.ACTIVE)
 
 
-def kinds_by_need(cluster: Cluster, role: Role) -> list[str]:
+def kinds_by_need(cluster: InferenceCluster, role: Role) -> list[str]:
     """Kinds that the run began with in a pool: of the model that needs one most, in the order of its groups.
 
     Need is what each instance of a model, active or starting, has planned: tokens of prompts, or KV memory.
@@ -28,7 +28,7 @@ def kinds_by_need(cluster: Cluster, role: Role) -> list[str]:
     return sorted(names, key=lambda name: (-need[model[name]], names.index(name)))
 
 
-def _need(cluster: Cluster, role: Role, model: int) -> float:
+def _need(cluster: InferenceCluster, role: Role, model: int) -> float:
     fleet = cluster.run.fleet
     mine = coming(fleet, role) & (fleet[:, c.OF_MODEL] == model)
     slots = cluster.run.slot
@@ -50,7 +50,7 @@ def coming(fleet: I64, role: Role) -> np.ndarray[tuple[int], np.dtype[np.bool_]]
     return found
 
 
-def last_of_models_last(cluster: Cluster, role: Role, rows: list[int], least: int) -> list[int]:
+def last_of_models_last(cluster: InferenceCluster, role: Role, rows: list[int], least: int) -> list[int]:
     """The rows in their order, but those without which a model would have fewer than `least` at the end."""
     fleet = cluster.run.fleet
     there = fleet[coming(fleet, role), c.OF_MODEL]

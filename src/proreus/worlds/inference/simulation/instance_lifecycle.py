@@ -63,7 +63,7 @@ from proreus.worlds.inference.simulation.columns import (
     TOKENS_TO_DO,
     WARMING,
     WARMING_SECONDS,
-    Run,
+    InferenceColumns,
 )
 from proreus.worlds.inference.simulation.heaps import life_at, no_life, no_run, no_transfer
 from proreus.worlds.inference.simulation.iteration_time import completed, lasting
@@ -75,7 +75,7 @@ from proreus.worlds.inference.simulation.transfers import end_flow
 
 
 @compiled
-def life_goes_on(run: Run, instance: int, now: float) -> None:
+def life_goes_on(run: InferenceColumns, instance: int, now: float) -> None:
     """The next step of its start, or its end."""
     no_life(run, instance)
     fleet, figure = run.fleet[instance], run.figure[instance]
@@ -97,7 +97,7 @@ def life_goes_on(run: Run, instance: int, now: float) -> None:
 
 
 @compiled
-def drain(run: Run, instance: int, now: float) -> None:
+def drain(run: InferenceColumns, instance: int, now: float) -> None:
     """It gets no more work and stops when it has none; one that has not begun to work stops at once."""
     fleet = run.fleet[instance]
     if fleet[STATUS] != ACTIVE:
@@ -111,7 +111,7 @@ def drain(run: Run, instance: int, now: float) -> None:
 
 
 @compiled
-def stop(run: Run, instance: int, now: float) -> None:
+def stop(run: InferenceColumns, instance: int, now: float) -> None:
     """It is gone, and what it cost is written down."""
     fleet, figure = run.fleet[instance], run.figure[instance]
     spent = run.spent[fleet[KIND]]
@@ -125,7 +125,7 @@ def stop(run: Run, instance: int, now: float) -> None:
 
 
 @compiled
-def lose(run: Run, instance: int, now: float) -> None:
+def lose(run: InferenceColumns, instance: int, now: float) -> None:
     """It is taken away with all that it holds, as a spot machine is."""
     move(run, instance, NOBODY)
     _note_what_was_generated(run, instance, now)
@@ -144,7 +144,7 @@ def lose(run: Run, instance: int, now: float) -> None:
 
 
 @compiled
-def _note_what_was_generated(run: Run, instance: int, now: float) -> None:
+def _note_what_was_generated(run: InferenceColumns, instance: int, now: float) -> None:
     """Tokens of the iterations that are over have reached their users."""
     fleet, figure = run.fleet[instance], run.figure[instance]
     if fleet[RUNNING] > 0:
@@ -161,7 +161,7 @@ def _note_what_was_generated(run: Run, instance: int, now: float) -> None:
 
 
 @compiled
-def _forget_queues(run: Run, instance: int) -> None:
+def _forget_queues(run: InferenceColumns, instance: int) -> None:
     for lists in (run.pending, run.prompts, run.blocked, run.waiting, run.prefilling, run.inbound):
         lists.begin[instance], lists.size[instance] = 0, 0
     run.phases[instance] = 0
@@ -172,7 +172,7 @@ def _forget_queues(run: Run, instance: int) -> None:
 
 
 @compiled
-def _lose_prompt(run: Run, slot: int, instance: int, now: float) -> None:
+def _lose_prompt(run: InferenceColumns, slot: int, instance: int, now: float) -> None:
     """Its prompt, or the KV of it, was on the instance; where its tokens were to go nobody expects it now."""
     there = run.slot[slot, TOKEN_AT]
     if there != instance and there != NOBODY:
@@ -189,7 +189,7 @@ def _lose_prompt(run: Run, slot: int, instance: int, now: float) -> None:
 
 
 @compiled
-def _lose_tokens(run: Run, slot: int, now: float) -> None:
+def _lose_tokens(run: InferenceColumns, slot: int, now: float) -> None:
     """Its tokens were, or were to be, on the instance."""
     row = run.slot[slot]
     phase = row[PHASE]

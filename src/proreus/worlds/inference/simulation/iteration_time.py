@@ -50,7 +50,7 @@ class Timing(NamedTuple):
     exchange: F64  # [T, 2] seconds an iteration and a token, of instances in step
 
 
-class Batch(NamedTuple):
+class IterationBatch(NamedTuple):
     """What one iteration computes."""
 
     prompt_tokens: int
@@ -63,7 +63,7 @@ class Batch(NamedTuple):
 
 
 @compiled
-def iteration(timing: Timing, which: int, batch: Batch) -> tuple[float, float, int]:
+def iteration(timing: Timing, which: int, batch: IterationBatch) -> tuple[float, float, int]:
     """(seconds of the iteration, how much longer each later one takes, iterations for which that holds)."""
     if timing.kind[which] == TABLE:
         return table_seconds(timing, which, batch), 0.0, _FAR
@@ -71,7 +71,7 @@ def iteration(timing: Timing, which: int, batch: Batch) -> tuple[float, float, i
 
 
 @compiled
-def table_seconds(timing: Timing, which: int, batch: Batch) -> float:
+def table_seconds(timing: Timing, which: int, batch: IterationBatch) -> float:
     """By the query rule of the table's authors."""
     knots, tokens = timing.knots[which], float(batch.prompt_tokens + batch.decodes)
     if batch.prompt_tokens == 0:
@@ -95,7 +95,7 @@ def on_curve(xs: F64, ys: F64, knots: int, x: float) -> float:
 
 
 @compiled
-def _profile_seconds(timing: Timing, which: int, batch: Batch) -> tuple[float, float, int]:
+def _profile_seconds(timing: Timing, which: int, batch: IterationBatch) -> tuple[float, float, int]:
     tokens = float(batch.prompt_tokens + batch.decodes)
     seconds = timing.overhead[which]
     seconds += on_curve(timing.prompt_at[which], timing.prompt_time[which], timing.knots[which, 0], tokens)

@@ -23,10 +23,10 @@ from proreus.worlds.inference.simulation.columns import (
     RUN_TIME,
     RUNNING,
     TIMING,
-    Run,
+    InferenceColumns,
 )
 from proreus.worlds.inference.simulation.heaps import run_at
-from proreus.worlds.inference.simulation.iteration_time import Batch, completed, iteration, lasting
+from proreus.worlds.inference.simulation.iteration_time import IterationBatch, completed, iteration, lasting
 from proreus.worlds.inference.simulation.lists import at
 from proreus.worlds.inference.simulation.lockstep_groups import in_step
 from proreus.worlds.inference.simulation.paged_kv import pages_over, take_pages
@@ -35,18 +35,18 @@ _FAR = 1 << 40
 
 
 @compiled_inline
-def run_batch(run: Run, instance: int, now: float) -> None:
+def run_batch(run: InferenceColumns, instance: int, now: float) -> None:
     """Run the batch until a request of it is done; with prompts in it, once."""
     prompt_tokens = 0
     for place in range(run.prefilling.size[instance]):
         prompt_tokens += run.slot[at(run.prefilling, instance, place), PROMPT]
     fleet = run.fleet[instance]
-    batch = Batch(prompt_tokens, 0.0, fleet[DECODES], fleet[CONTEXT], fleet[BATCH])
+    batch = IterationBatch(prompt_tokens, 0.0, fleet[DECODES], fleet[CONTEXT], fleet[BATCH])
     run_for(run, instance, batch, 1 if prompt_tokens else _FAR, now)
 
 
 @compiled
-def run_for(run: Run, instance: int, batch: Batch, most: int, now: float) -> None:
+def run_for(run: InferenceColumns, instance: int, batch: IterationBatch, most: int, now: float) -> None:
     """Run such a batch as long as it stays what it is, at most so many iterations."""
     seconds, growth, alike = iteration(run.timing, run.fleet[instance, TIMING], batch)
     count = until_one_is_done(run, instance, min(alike, most))
@@ -58,7 +58,7 @@ def run_for(run: Run, instance: int, batch: Batch, most: int, now: float) -> Non
 
 
 @compiled
-def until_one_is_done(run: Run, instance: int, most: int) -> int:
+def until_one_is_done(run: InferenceColumns, instance: int, most: int) -> int:
     """Iterations, at most so many, until a request of the batch has its last token."""
     if run.fleet[instance, DECODES] == 0:
         return most
@@ -67,7 +67,7 @@ def until_one_is_done(run: Run, instance: int, most: int) -> int:
 
 
 @compiled
-def pause(run: Run, instance: int, now: float) -> None:
+def pause(run: InferenceColumns, instance: int, now: float) -> None:
     """Stop at the next boundary between two iterations, with all that iterate in step."""
     if not in_step(run, instance):
         if run.prefilling.size[instance] == 0 and not run.fleet[instance, PAUSING]:
@@ -83,7 +83,7 @@ def pause(run: Run, instance: int, now: float) -> None:
 
 
 @compiled
-def _pause(run: Run, instance: int, now: float) -> None:
+def _pause(run: InferenceColumns, instance: int, now: float) -> None:
     fleet, figure = run.fleet[instance], run.figure[instance]
     fleet[PAUSING] = 1
     seconds, growth, count = figure[RUN_TIME], figure[RUN_GROWTH], fleet[RUNNING]
@@ -97,7 +97,7 @@ def _pause(run: Run, instance: int, now: float) -> None:
 
 
 @compiled
-def count_iterations(run: Run, instance: int) -> None:
+def count_iterations(run: InferenceColumns, instance: int) -> None:
     """The iterations that ran are over."""
     fleet = run.fleet[instance]
     count = fleet[RUNNING]

@@ -28,7 +28,7 @@ from proreus.worlds.inference.simulation.columns import (
     W_ARRIVED,
     W_OUTPUT_TOKENS,
     W_PROMPT_TOKENS,
-    Run,
+    InferenceColumns,
 )
 from proreus.worlds.inference.simulation.heaps import next_event
 from proreus.worlds.inference.simulation.instance_lifecycle import life_goes_on
@@ -46,7 +46,7 @@ _MARGIN = 8
 
 
 @compiled
-def advance(run: Run, until: float) -> int:
+def advance(run: InferenceColumns, until: float) -> int:
     """Let everything happen that comes before `until`; why it stopped.
 
     What stops it for want of room has changed nothing: with more room it goes on as if it had not stopped.
@@ -90,7 +90,7 @@ def advance(run: Run, until: float) -> int:
 
 
 @compiled_inline
-def _arrival(run: Run, request: int, now: float) -> None:
+def _arrival(run: InferenceColumns, request: int, now: float) -> None:
     run.tally[NEXT_REQUEST] = request + 1
     slot = take_slot(run, request)
     run.counts[W_ARRIVED] += 1

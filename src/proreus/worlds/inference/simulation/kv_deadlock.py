@@ -24,14 +24,14 @@ from proreus.worlds.inference.simulation.columns import (
     ROUTING,
     TO_MOVE,
     TOKEN_AT,
-    Run,
+    InferenceColumns,
 )
 from proreus.worlds.inference.simulation.lists import append, remove
 from proreus.worlds.inference.simulation.request_lifecycle import use_free_room
 
 
 @compiled_inline
-def break_circle(run: Run, now: float) -> None:
+def break_circle(run: InferenceColumns, now: float) -> None:
     """One request of a circle begins again, and we look once more; or there is none."""
     stuck = _stuck(run)
     youngest = NOBODY
@@ -57,7 +57,7 @@ def break_circle(run: Run, now: float) -> None:
 
 
 @compiled
-def _stuck(run: Run) -> Bool:
+def _stuck(run: InferenceColumns) -> Bool:
     """bool[I]: idle instances all of whose KV has to move to instances that are stuck themselves."""
     instances = run.fleet.shape[0]
     stuck = np.zeros(instances, dtype=np.bool_)

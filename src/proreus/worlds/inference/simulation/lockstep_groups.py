@@ -12,26 +12,26 @@ from proreus.worlds.inference.simulation.columns import (
     IN_STEP,
     KIND,
     NOBODY,
-    Run,
+    InferenceColumns,
 )
 from proreus.worlds.inference.simulation.heaps import run_at, runs
 from proreus.worlds.inference.simulation.lists import append, at, remove
 
 
 @compiled
-def in_step(run: Run, instance: int) -> bool:
+def in_step(run: InferenceColumns, instance: int) -> bool:
     """Whether it iterates with others, though they may not be there now."""
     return bool(run.fleet[instance, GROUP] != NOBODY)
 
 
 @compiled
-def first_fellow(run: Run, instance: int) -> int:
+def first_fellow(run: InferenceColumns, instance: int) -> int:
     """The member of its group whose event is that of all."""
     return at(run.fellows, run.fleet[instance, GROUP], 0)
 
 
 @compiled
-def join(run: Run, instance: int) -> None:
+def join(run: InferenceColumns, instance: int) -> None:
     """It has become active: it takes part from the next iteration of its group on."""
     fleet = run.fleet[instance]
     fleet[GROUP] = NOBODY
@@ -50,7 +50,7 @@ def join(run: Run, instance: int) -> None:
 
 
 @compiled
-def leave(run: Run, instance: int) -> None:
+def leave(run: InferenceColumns, instance: int) -> None:
     """It has stopped; iterations that run go on without it."""
     group = run.fleet[instance, GROUP]
     if group == NOBODY:

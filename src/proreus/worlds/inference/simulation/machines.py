@@ -43,7 +43,7 @@ class Further:
 
 
 @dataclass(frozen=True)
-class Machines:
+class InitialInstances:
     """The instances that a run begins with."""
 
     model: str = "llama3-70b"
@@ -70,7 +70,7 @@ class Machines:
     """Between two looks at a draining instance; 0: it stops as soon as it is empty."""
     further: tuple[Further, ...] = ()
 
-    def _all(self) -> Iterator[Further | Machines]:
+    def _all(self) -> Iterator[Further | InitialInstances]:
         yield self
         yield from self.further
 
@@ -117,7 +117,7 @@ class Machines:
         )
         return replace(card, link=link)
 
-    def _kind(self, one: Further | Machines) -> InstanceKind:
+    def _kind(self, one: Further | InitialInstances) -> InstanceKind:
         reckoned = f"{one.model}-{one.gpus}x{one.gpu}"
         kind = InstanceKind(
             name=reckoned,
@@ -147,7 +147,7 @@ def _told_apart(kinds: list[InstanceKind]) -> list[InstanceKind]:
     return found
 
 
-def machines_of(entry: ClusterEntry, usual: Machines) -> Machines:
+def machines_of(entry: ClusterEntry, usual: InitialInstances) -> InitialInstances:
     """The machines of a file; what it leaves out is as the usual ones have it."""
     found: dict[tuple[object, ...], Further] = {}
     for application in entry.applications:

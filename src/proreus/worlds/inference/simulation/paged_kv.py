@@ -17,45 +17,45 @@ from proreus.worlds.inference.simulation.columns import (
     ITERATIONS,
     KV_BYTES,
     MEMORY,
-    Run,
+    InferenceColumns,
 )
 from proreus.worlds.inference.simulation.prefix_cache import make_room
 
 
 @compiled
-def page_bytes(run: Run, instance: int) -> int:
+def page_bytes(run: InferenceColumns, instance: int) -> int:
     """Of one page."""
     return int(run.fleet[instance, BLOCK] * run.fleet[instance, KV_BYTES])
 
 
 @compiled
-def pages(run: Run, instance: int, tokens: int) -> int:
+def pages(run: InferenceColumns, instance: int, tokens: int) -> int:
     """That so many tokens of one request take."""
     block = run.fleet[instance, BLOCK]
     return int((tokens + block - 1) // block)
 
 
 @compiled
-def free_pages(run: Run, instance: int) -> int:
+def free_pages(run: InferenceColumns, instance: int) -> int:
     """That nobody has."""
     return int((run.fleet[instance, CAPACITY] - run.fleet[instance, MEMORY]) // page_bytes(run, instance))
 
 
 @compiled
-def empty_pages(run: Run, instance: int) -> int:
+def empty_pages(run: InferenceColumns, instance: int) -> int:
     """That nobody has, and that no block of the prefix cache is in."""
     fleet = run.fleet[instance]
     return int((fleet[CAPACITY] - fleet[MEMORY] - fleet[CACHED]) // page_bytes(run, instance))
 
 
 @compiled_once
-def count_phase(run: Run, instance: int, slot: int, change: int) -> None:
+def count_phase(run: InferenceColumns, instance: int, slot: int, change: int) -> None:
     """A sequence begins (1) or stops (-1) to decode; its CONTEXT_OF counts from the first iteration."""
     run.phases[instance, run.slot[slot, CONTEXT_OF] % run.fleet[instance, BLOCK]] += change
 
 
 @compiled_once
-def pages_over(run: Run, instance: int, first: int, iterations: int) -> int:
+def pages_over(run: InferenceColumns, instance: int, first: int, iterations: int) -> int:
     """Pages that the decoding sequences take in so many iterations, from number `first` on."""
     block = run.fleet[instance, BLOCK]
     whole, rest = divmod(iterations, block)
@@ -67,7 +67,7 @@ def pages_over(run: Run, instance: int, first: int, iterations: int) -> int:
 
 
 @compiled
-def iterations_with(run: Run, instance: int, free: int, most: int) -> int:
+def iterations_with(run: InferenceColumns, instance: int, free: int, most: int) -> int:
     """How many iterations, at most so many, the free pages last."""
     decodes, block = run.fleet[instance, DECODES], run.fleet[instance, BLOCK]
     if decodes == 0:
@@ -84,7 +84,7 @@ def iterations_with(run: Run, instance: int, free: int, most: int) -> int:
 
 
 @compiled
-def take_pages(run: Run, instance: int, count: int) -> None:
+def take_pages(run: InferenceColumns, instance: int, count: int) -> None:
     """From the free ones; negative: give back."""
     run.fleet[instance, MEMORY] += count * page_bytes(run, instance)
     make_room(run, instance, 0)

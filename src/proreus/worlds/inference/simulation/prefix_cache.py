@@ -28,12 +28,12 @@ from proreus.worlds.inference.simulation.columns import (
     OLDEST,
     REQUEST,
     SHARED,
-    Run,
+    InferenceColumns,
 )
 
 
 @compiled
-def clear_cache(run: Run, instance: int) -> None:
+def clear_cache(run: InferenceColumns, instance: int) -> None:
     """A new instance knows nothing."""
     fleet, entries = run.fleet[instance], run.entries[instance]
     run.buckets[instance] = NOBODY
@@ -43,19 +43,19 @@ def clear_cache(run: Run, instance: int) -> None:
 
 
 @compiled
-def block_bytes(run: Run, instance: int) -> int:
+def block_bytes(run: InferenceColumns, instance: int) -> int:
     """KV memory of one block."""
     return int(run.option[BLOCK_TOKENS] * run.fleet[instance, KV_BYTES])
 
 
 @compiled
-def shared_bytes(run: Run, instance: int, slot: int) -> int:
+def shared_bytes(run: InferenceColumns, instance: int, slot: int) -> int:
     """KV memory of the blocks that a request has in common with the cache."""
     return int(run.slot[slot, SHARED] * block_bytes(run, instance))
 
 
 @compiled
-def matching(run: Run, instance: int, slot: int, most: int) -> int:
+def matching(run: InferenceColumns, instance: int, slot: int, most: int) -> int:
     """Blocks from the beginning of its prompt that the instance knows, in at most so many tokens."""
     request = run.slot[slot, REQUEST]
     begin = run.trace.block_begin[request]
@@ -67,7 +67,7 @@ def matching(run: Run, instance: int, slot: int, most: int) -> int:
 
 
 @compiled_once
-def unused(run: Run, instance: int, slot: int, count: int) -> int:
+def unused(run: InferenceColumns, instance: int, slot: int, count: int) -> int:
     """Of the first so many blocks of its prompt, which the instance knows: those that nobody uses."""
     begin = run.trace.block_begin[run.slot[slot, REQUEST]]
     found = 0
@@ -78,7 +78,7 @@ def unused(run: Run, instance: int, slot: int, count: int) -> int:
 
 
 @compiled_once
-def use_blocks(run: Run, instance: int, slot: int, count: int) -> None:
+def use_blocks(run: InferenceColumns, instance: int, slot: int, count: int) -> None:
     """The request begins with so many blocks that the instance knows."""
     begin = run.trace.block_begin[run.slot[slot, REQUEST]]
     for place in range(count):
@@ -87,7 +87,7 @@ def use_blocks(run: Run, instance: int, slot: int, count: int) -> None:
 
 
 @compiled
-def keep_blocks(run: Run, instance: int, slot: int, computed: int) -> None:
+def keep_blocks(run: InferenceColumns, instance: int, slot: int, computed: int) -> None:
     """Whole blocks of its first so many tokens are there for others; one that was there is kept once."""
     row, size = run.slot[slot], block_bytes(run, instance)
     begin = run.trace.block_begin[row[REQUEST]]
@@ -107,7 +107,7 @@ def keep_blocks(run: Run, instance: int, slot: int, computed: int) -> None:
 
 
 @compiled_once
-def release_blocks(run: Run, instance: int, slot: int) -> None:
+def release_blocks(run: InferenceColumns, instance: int, slot: int) -> None:
     """The request uses no block any more; those that nobody uses stay while there is room."""
     row, size = run.slot[slot], block_bytes(run, instance)
     begin = run.trace.block_begin[row[REQUEST]]
@@ -122,7 +122,7 @@ def release_blocks(run: Run, instance: int, slot: int) -> None:
 
 
 @compiled_once
-def make_room(run: Run, instance: int, more: int) -> None:
+def make_room(run: InferenceColumns, instance: int, more: int) -> None:
     """Memory is used, and so many bytes more will be: cached blocks give way."""
     fleet = run.fleet[instance]
     if not fleet[CACHES]:
@@ -135,7 +135,7 @@ def make_room(run: Run, instance: int, more: int) -> None:
 
 
 @compiled
-def _use(run: Run, instance: int, entry: int) -> None:
+def _use(run: InferenceColumns, instance: int, entry: int) -> None:
     """One user more; a cached block becomes memory in use."""
     if run.entries[instance, entry, E_USERS] == 0:
         _unlink(run, instance, entry)
@@ -146,7 +146,7 @@ def _use(run: Run, instance: int, entry: int) -> None:
 
 
 @compiled
-def _find(run: Run, instance: int, number: int) -> int:
+def _find(run: InferenceColumns, instance: int, number: int) -> int:
     entries = run.entries[instance]
     entry = run.buckets[instance, number % run.buckets.shape[1]]
     while entry != NOBODY and entries[entry, E_NUMBER] != number:
@@ -155,7 +155,7 @@ def _find(run: Run, instance: int, number: int) -> int:
 
 
 @compiled
-def _new(run: Run, instance: int, number: int) -> int:
+def _new(run: InferenceColumns, instance: int, number: int) -> int:
     """There are as many entries as blocks in all of the memory, so that one is free."""
     entries, bucket = run.entries[instance], number % run.buckets.shape[1]
     entry = run.fleet[instance, FREE_ENTRY]
@@ -166,7 +166,7 @@ def _new(run: Run, instance: int, number: int) -> int:
 
 
 @compiled
-def _forget(run: Run, instance: int, entry: int) -> None:
+def _forget(run: InferenceColumns, instance: int, entry: int) -> None:
     entries = run.entries[instance]
     bucket = entries[entry, E_NUMBER] % run.buckets.shape[1]
     before = run.buckets[instance, bucket]
@@ -181,7 +181,7 @@ def _forget(run: Run, instance: int, entry: int) -> None:
 
 
 @compiled
-def _append(run: Run, instance: int, entry: int) -> None:
+def _append(run: InferenceColumns, instance: int, entry: int) -> None:
     """Behind those that were used before it."""
     fleet, entries = run.fleet[instance], run.entries[instance]
     entries[entry, E_OLDER], entries[entry, E_NEWER] = fleet[NEWEST], NOBODY
@@ -193,7 +193,7 @@ def _append(run: Run, instance: int, entry: int) -> None:
 
 
 @compiled
-def _unlink(run: Run, instance: int, entry: int) -> None:
+def _unlink(run: InferenceColumns, instance: int, entry: int) -> None:
     fleet, entries = run.fleet[instance], run.entries[instance]
     older, newer = entries[entry, E_OLDER], entries[entry, E_NEWER]
     if older == NOBODY:

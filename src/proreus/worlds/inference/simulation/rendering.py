@@ -10,7 +10,7 @@ from proreus.contract.text_bars import MOST_LINES, bar
 from proreus.kernels.arrays import F64
 from proreus.worlds.inference.model.cluster import ROLES
 from proreus.worlds.inference.simulation import columns as c
-from proreus.worlds.inference.simulation.cluster import Cluster
+from proreus.worlds.inference.simulation.cluster import InferenceCluster
 from proreus.worlds.inference.state.observation import InferenceObservation
 
 STATES = ("starting", "busy", "draining", "idle")
@@ -21,7 +21,7 @@ _GAUGES = ("KV memory", "batch", "queue, in batches")
 class Pictures:
     """Of one cluster."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: InferenceCluster) -> None:
         self._cluster = cluster
         models = list(dict.fromkeys(kind.model.name for kind in cluster.spec.kinds))
         roles = [role for role in ROLES if any(group.role == role for group in cluster.spec.groups)]

@@ -65,7 +65,7 @@ from proreus.worlds.inference.simulation.columns import (
     W_FIRST_TOKENS,
     W_TTFT,
     WEIGHTS,
-    Run,
+    InferenceColumns,
 )
 from proreus.worlds.inference.simulation.continuous_batching import (
     leave_batch,
@@ -86,7 +86,7 @@ from proreus.worlds.inference.simulation.transfers import end_flow, look_for_cir
 
 
 @compiled
-def route(run: Run, slot: int, now: float) -> bool:
+def route(run: InferenceColumns, slot: int, now: float) -> bool:
     """To its instances; false: it has to wait at the router. One that no instance could hold is rejected."""
     prompt_at, token_at = choose(run, slot)
     if prompt_at == NOBODY:
@@ -105,14 +105,14 @@ def route(run: Run, slot: int, now: float) -> bool:
 
 
 @compiled
-def _too_large(run: Run, slot: int, instance: int) -> bool:
+def _too_large(run: InferenceColumns, slot: int, instance: int) -> bool:
     fleet, row = run.fleet[instance], run.slot[slot]
     tokens = row[PROMPT] + row[OUTPUT] + (fleet[BLOCK] if fleet[ENGINE] == CHUNKED else 0)
     return bool(fleet[WEIGHTS] + tokens * fleet[KV_BYTES] > fleet[CAPACITY])
 
 
 @compiled
-def wait_at_router(run: Run, slot: int, now: float) -> None:
+def wait_at_router(run: InferenceColumns, slot: int, now: float) -> None:
     """Nobody is there who could take it; it is rejected where too many wait already."""
     if run.routed.size[0] >= run.option[ROUTER_LIMIT]:
         end(run, slot, REJECTED, now)
@@ -122,7 +122,7 @@ def wait_at_router(run: Run, slot: int, now: float) -> None:
 
 
 @compiled_inline
-def route_one_who_waits(run: Run, now: float) -> None:
+def route_one_who_waits(run: InferenceColumns, now: float) -> None:
     """The next of those at the router goes, if it can; ROUTING says who that is."""
     place = run.tally[ROUTING]
     if place >= run.routed.size[0]:
@@ -139,7 +139,7 @@ def route_one_who_waits(run: Run, now: float) -> None:
 
 
 @compiled
-def begin_again(run: Run, slot: int) -> None:
+def begin_again(run: InferenceColumns, slot: int) -> None:
     """What an instance had of it is lost: the request goes back to the router."""
     run.slot[slot, LOSSES] += 1
     forget(run, slot)
@@ -148,7 +148,7 @@ def begin_again(run: Run, slot: int) -> None:
 
 
 @compiled
-def ship_to_another(run: Run, slot: int, now: float) -> bool:
+def ship_to_another(run: InferenceColumns, slot: int, now: float) -> bool:
     """Its KV is ready, and the instance that it was bound to is lost: to another one, or all over again.
 
     False: the latter, and its KV memory is free.
@@ -165,7 +165,7 @@ def ship_to_another(run: Run, slot: int, now: float) -> bool:
 
 
 @compiled
-def _arrive(run: Run, instance: int, task: int, now: float) -> None:
+def _arrive(run: InferenceColumns, instance: int, task: int, now: float) -> None:
     if run.fleet[instance, ENGINE] == CHUNKED:
         starts = request_arrives(run, instance, task >> 1, now)
     else:
@@ -175,7 +175,7 @@ def _arrive(run: Run, instance: int, task: int, now: float) -> None:
 
 
 @compiled
-def _go_on(run: Run, instance: int, now: float) -> None:
+def _go_on(run: InferenceColumns, instance: int, now: float) -> None:
     """Run a batch, or fall idle."""
     if in_step(run, instance):
         _go_on_in_step(run, instance, now)
@@ -189,7 +189,7 @@ def _go_on(run: Run, instance: int, now: float) -> None:
 
 
 @compiled_inline
-def _go_on_in_step(run: Run, instance: int, now: float) -> None:
+def _go_on_in_step(run: InferenceColumns, instance: int, now: float) -> None:
     """The whole group runs, or falls idle; one that runs is joined at its next iteration."""
     first = first_fellow(run, instance)
     if runs(run, first):
@@ -204,7 +204,7 @@ def _go_on_in_step(run: Run, instance: int, now: float) -> None:
 
 
 @compiled_inline
-def iterations_end(run: Run, instance: int, now: float) -> None:
+def iterations_end(run: InferenceColumns, instance: int, now: float) -> None:
     """Prompts have their first token, some requests their last; the next batch runs."""
     if in_step(run, instance):
         group = run.fleet[instance, GROUP]
@@ -217,7 +217,7 @@ def iterations_end(run: Run, instance: int, now: float) -> None:
 
 
 @compiled
-def _iterations_end_on(run: Run, instance: int, now: float) -> None:
+def _iterations_end_on(run: InferenceColumns, instance: int, now: float) -> None:
     before = run.fleet[instance, BATCH]
     count_iterations(run, instance)
     chunked = run.fleet[instance, ENGINE] == CHUNKED
@@ -247,7 +247,7 @@ def _iterations_end_on(run: Run, instance: int, now: float) -> None:
 
 
 @compiled_inline
-def _chunk_done(run: Run, instance: int, slot: int, now: float) -> None:
+def _chunk_done(run: InferenceColumns, instance: int, slot: int, now: float) -> None:
     """The prompt goes on, or its first token is there; one that was put back has its next token."""
     row = run.slot[slot]
     row[COMPUTED] += row[CHUNK]
@@ -272,7 +272,7 @@ def _chunk_done(run: Run, instance: int, slot: int, now: float) -> None:
 
 
 @compiled
-def _prompt_done(run: Run, instance: int, slot: int, now: float) -> None:
+def _prompt_done(run: InferenceColumns, instance: int, slot: int, now: float) -> None:
     run.fleet[instance, PLANNED_TOKENS] -= run.slot[slot, PROMPT]
     run.fleet[instance, PROMPTS_TO_DO] -= 1
     if not run.moment[slot, FIRST_TOKEN] >= 0.0:  # a request that was lost has had its first token
@@ -292,14 +292,14 @@ def _prompt_done(run: Run, instance: int, slot: int, now: float) -> None:
 
 
 @compiled
-def _tokens_done(run: Run, instance: int, slot: int, now: float) -> None:
+def _tokens_done(run: InferenceColumns, instance: int, slot: int, now: float) -> None:
     run.fleet[instance, PLANNED_TOKENS] -= 1
     unbind(run, slot, instance, now)
     end(run, slot, COMPLETED, now)
 
 
 @compiled_inline
-def transfer_ends(run: Run, slot: int, now: float) -> None:
+def transfer_ends(run: InferenceColumns, slot: int, now: float) -> None:
     """The KV has arrived: decoding may begin there, and there is room where it came from."""
     no_transfer(run, slot)
     if run.slot[slot, PHASE] == TO_MOVE:
@@ -316,7 +316,7 @@ def transfer_ends(run: Run, slot: int, now: float) -> None:
 
 
 @compiled
-def use_free_room(run: Run, instance: int, now: float) -> None:
+def use_free_room(run: InferenceColumns, instance: int, now: float) -> None:
     """KV memory has become free there without an iteration that ended."""
     if run.option[RESERVES]:
         ship_what_fits(run, instance, now)

@@ -41,7 +41,7 @@ from proreus.worlds.inference.simulation.columns import (
     TOKEN_TURN,
     TOKENS_TO_DO,
     TURN,
-    Run,
+    InferenceColumns,
 )
 from proreus.worlds.inference.simulation.lists import append, at, remove
 from proreus.worlds.inference.simulation.prefix_cache import matching
@@ -51,7 +51,7 @@ _PENDING_REQUESTS = FLEET_FIELDS
 
 
 @compiled
-def choose(run: Run, slot: int) -> tuple[int, int]:
+def choose(run: InferenceColumns, slot: int) -> tuple[int, int]:
     """The instances of the prompt and of the tokens; NOBODY: none is there now."""
     scheduler, base = run.option[SCHEDULER], run.slot[slot, MODEL] * ROLES
     if scheduler == MIXED:
@@ -82,7 +82,7 @@ def _of_each(scheduler: int) -> int:
 
 
 @compiled_once
-def _of_pool(run: Run, pool: int, scheduler: int, turn: int) -> int:
+def _of_pool(run: InferenceColumns, pool: int, scheduler: int, turn: int) -> int:
     size = run.pools.size[pool]
     if size == 0:
         return NOBODY
@@ -96,7 +96,7 @@ def _of_pool(run: Run, pool: int, scheduler: int, turn: int) -> int:
 
 
 @compiled
-def _least_to_compute(run: Run, pool: int, slot: int) -> int:
+def _least_to_compute(run: InferenceColumns, pool: int, slot: int) -> int:
     """Where fewest tokens have to be computed until its first one: those pending, and what is not cached.
 
     So a prompt goes where its beginning is known, unless the queue there is longer than what that saves.
@@ -114,7 +114,7 @@ def _least_to_compute(run: Run, pool: int, slot: int) -> int:
 
 
 @compiled_once
-def least(run: Run, pool: int, field: int) -> int:
+def least(run: InferenceColumns, pool: int, field: int) -> int:
     """The instance of a pool with the least of a number, the first of equals; NOBODY of an empty pool."""
     best, found = 0, NOBODY
     for place in range(run.pools.size[pool]):
@@ -126,12 +126,12 @@ def least(run: Run, pool: int, field: int) -> int:
 
 
 @compiled
-def _requests_on(run: Run, instance: int) -> int:
+def _requests_on(run: InferenceColumns, instance: int) -> int:
     return int(run.waiting.size[instance] + run.fleet[instance, BATCH])
 
 
 @compiled
-def _mixed_pool(run: Run, slot: int, base: int) -> tuple[int, int]:
+def _mixed_pool(run: InferenceColumns, slot: int, base: int) -> tuple[int, int]:
     """Prompts by pending tokens, tokens by KV memory; pools that are full borrow instances of each other."""
     prompts, tokens, mixed = base + PROMPT_POOL, base + TOKEN_POOL, base + MIXED_POOL
     if run.pools.size[mixed] == 0 and (run.pools.size[prompts] == 0 or run.pools.size[tokens] == 0):
@@ -154,7 +154,7 @@ def _mixed_pool(run: Run, slot: int, base: int) -> tuple[int, int]:
 
 
 @compiled
-def _prompt_choice(run: Run, pool: int, slot: int) -> int:
+def _prompt_choice(run: InferenceColumns, pool: int, slot: int) -> int:
     """NOBODY where even the shortest queue is long."""
     found = least(run, pool, PLANNED_TOKENS)
     if found == NOBODY:
@@ -165,7 +165,7 @@ def _prompt_choice(run: Run, pool: int, slot: int) -> int:
 
 
 @compiled
-def _token_choice(run: Run, pool: int, slot: int) -> int:
+def _token_choice(run: InferenceColumns, pool: int, slot: int) -> int:
     """NOBODY where even the emptiest has no KV memory left."""
     found = least(run, pool, PLANNED_MEMORY)
     if found == NOBODY:
@@ -176,7 +176,7 @@ def _token_choice(run: Run, pool: int, slot: int) -> int:
 
 
 @compiled
-def _least_of_all(run: Run, base: int) -> int:
+def _least_of_all(run: InferenceColumns, base: int) -> int:
     """Over all pools: prompts, mixed, tokens."""
     found = NOBODY
     for role in (PROMPT_POOL, MIXED_POOL, TOKEN_POOL):
@@ -189,7 +189,7 @@ def _least_of_all(run: Run, base: int) -> int:
 
 
 @compiled
-def another_for_tokens(run: Run, slot: int) -> int:
+def another_for_tokens(run: InferenceColumns, slot: int) -> int:
     """An instance for the tokens of a request whose prompt is computed elsewhere; NOBODY: none is there."""
     base, here = run.slot[slot, MODEL] * ROLES, run.slot[slot, PROMPT_AT]
     found = NOBODY
@@ -206,7 +206,7 @@ def another_for_tokens(run: Run, slot: int) -> int:
 
 
 @compiled_once
-def move(run: Run, instance: int, role: int) -> None:
+def move(run: InferenceColumns, instance: int, role: int) -> None:
     """To the end of another pool of its model; NOBODY: out of all pools."""
     fleet = run.fleet[instance]
     base = fleet[OF_MODEL] * ROLES
@@ -218,14 +218,14 @@ def move(run: Run, instance: int, role: int) -> None:
 
 
 @compiled
-def return_home(run: Run, instance: int) -> None:
+def return_home(run: InferenceColumns, instance: int) -> None:
     """An instance that was lent to the mixed pool has become empty: it goes back."""
     if run.fleet[instance, POOL] == MIXED_POOL and run.fleet[instance, TAG] != MIXED_POOL:
         move(run, instance, run.fleet[instance, TAG])
 
 
 @compiled
-def give_back(run: Run, instance: int) -> None:
+def give_back(run: InferenceColumns, instance: int) -> None:
     """An instance that was lent has nothing left to do of what it was lent for: it goes back."""
     fleet = run.fleet[instance]
     if not run.option[GIVES_BACK] or fleet[POOL] != MIXED_POOL:

@@ -14,7 +14,7 @@ from proreus.worlds.inference.model.cluster import ROLES, Role
 from proreus.worlds.inference.model.decision import Scale
 from proreus.worlds.inference.model.start_up import Limits, StartUp
 from proreus.worlds.inference.simulation import columns as c
-from proreus.worlds.inference.simulation.cluster import Cluster
+from proreus.worlds.inference.simulation.cluster import InferenceCluster
 from proreus.worlds.inference.simulation.instance_choice import coming, kinds_by_need, last_of_models_last
 
 _STARTING = (c.PROVISIONING, c.LOADING, c.WARMING)
@@ -42,7 +42,7 @@ class Server:
 class Instance:
     """One instance of a run, as long as it lives."""
 
-    cluster: Cluster
+    cluster: InferenceCluster
     row: int
     instance_id: int
 
@@ -79,7 +79,9 @@ class Instance:
 class ScalingManager:
     """Scales a cluster within limits; what it does, and what it refuses, it says in a line."""
 
-    def __init__(self, cluster: Cluster, limits: Limits, start: StartUp, say: Say | None = None) -> None:
+    def __init__(
+        self, cluster: InferenceCluster, limits: Limits, start: StartUp, say: Say | None = None
+    ) -> None:
         self.cluster, self.limits, self.start = cluster, limits, start
         self._say = say or (lambda line: None)
         self._known = self._statuses()

@@ -15,14 +15,14 @@ from proreus.kernels.jit import compiled
 from proreus.worlds.inference.model.cluster import InstanceKind
 from proreus.worlds.inference.model.timings import Table
 from proreus.worlds.inference.simulation import columns as c
-from proreus.worlds.inference.simulation.cluster import Cluster, Timings
-from proreus.worlds.inference.simulation.iteration_time import Batch, Timing, iteration
+from proreus.worlds.inference.simulation.cluster import InferenceCluster, Timings
+from proreus.worlds.inference.simulation.iteration_time import IterationBatch, Timing, iteration
 
 LATENCIES = ("ttft", "tbt", "e2e")
 _PUBLISHED = "a100-80gb/8"
 
 
-def slowdowns(cluster: Cluster, timings: Timings, served: F64) -> dict[str, F64]:
+def slowdowns(cluster: InferenceCluster, timings: Timings, served: F64) -> dict[str, F64]:
     """By latency: of each request that was served; of those with one token, no time between tokens."""
     found = {name: np.zeros(len(served)) for name in LATENCIES}
     for number, kind in enumerate(_first_kinds(cluster)):
@@ -49,7 +49,7 @@ def slowdowns(cluster: Cluster, timings: Timings, served: F64) -> dict[str, F64]
     return found
 
 
-def _first_kinds(cluster: Cluster) -> list[InstanceKind]:
+def _first_kinds(cluster: InferenceCluster) -> list[InstanceKind]:
     """Of each model, in the order of their numbers."""
     return list({kind.model.name: kind for kind in reversed(cluster.spec.kinds)}.values())[::-1]
 
@@ -69,7 +69,7 @@ def _on_curve(xs: F64, ys: F64, at: F64) -> F64:
     return np.asarray(slope * (at - xs[low]) + ys[low])
 
 
-def _alone(cluster: Cluster, kind: InstanceKind, rows: F64) -> tuple[F64, F64]:
+def _alone(cluster: InferenceCluster, kind: InstanceKind, rows: F64) -> tuple[F64, F64]:
     """(seconds of the prompt, of all other tokens) of each request."""
     prompt, output = rows[:, c.L_PROMPT].astype(np.int64), rows[:, c.L_OUTPUT].astype(np.int64)
     longest = int((prompt + output).max())
@@ -89,7 +89,7 @@ def prompt_seconds(timing: Timing, which: int, chunk: int, lengths: I64) -> F64:
         done = 0
         while done < lengths[place]:
             tokens = min(chunk, lengths[place] - done)
-            found[place] += iteration(timing, which, Batch(tokens, float(done), 0, 0, 1))[0]
+            found[place] += iteration(timing, which, IterationBatch(tokens, float(done), 0, 0, 1))[0]
             done += tokens
     return found
 
@@ -99,5 +99,7 @@ def decode_seconds(timing: Timing, which: int, longest: int) -> F64:
     """[longest + 1] of decoding alone behind contexts of 0, 1, ... tokens, added up."""
     found = np.zeros(longest + 1)
     for context in range(longest):
-        found[context + 1] = found[context] + iteration(timing, which, Batch(0, 0.0, 1, context, 1))[0]
+        found[context + 1] = (
+            found[context] + iteration(timing, which, IterationBatch(0, 0.0, 1, context, 1))[0]
+        )
     return found

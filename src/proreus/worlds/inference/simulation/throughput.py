@@ -6,7 +6,7 @@ from proreus.worlds.inference.model.cluster import InstanceKind
 from proreus.worlds.inference.model.hardware import gpu
 from proreus.worlds.inference.model.llm import language_model
 from proreus.worlds.inference.model.roofline import roofline
-from proreus.worlds.inference.simulation.iteration_time import Batch, Timing, iteration, timing_of
+from proreus.worlds.inference.simulation.iteration_time import IterationBatch, Timing, iteration, timing_of
 from proreus.worlds.inference.state.observation import Ability
 
 _CHUNK = 2_048
@@ -19,8 +19,8 @@ def ability_of(kind: InstanceKind, timing: tuple[Timing, int], kv_bytes: int, co
     kv_tokens = (kind.capacity - kind.weights) / kv_bytes
     together = int(max(min(kind.batch_limit, kv_tokens // max(context, 1)), 1))
     chunk = min(_CHUNK, kind.token_limit)
-    prompts, _, _ = iteration(*timing, Batch(chunk, 0.0, 0, 0, 1))
-    tokens, _, _ = iteration(*timing, Batch(0, 0.0, together, together * context, together))
+    prompts, _, _ = iteration(*timing, IterationBatch(chunk, 0.0, 0, 0, 1))
+    tokens, _, _ = iteration(*timing, IterationBatch(0, 0.0, together, together * context, together))
     return Ability(chunk / prompts, together / tokens, float(kv_tokens))
 
 

@@ -28,7 +28,7 @@ from proreus.worlds.inference.simulation.columns import (
     TO_MOVE,
     TO_SHIP,
     TOKEN_AT,
-    Run,
+    InferenceColumns,
 )
 from proreus.worlds.inference.simulation.heaps import transfer_at
 from proreus.worlds.inference.simulation.iterations import pause
@@ -37,7 +37,7 @@ from proreus.worlds.inference.simulation.prefix_cache import make_room
 
 
 @compiled
-def ship(run: Run, slot: int, now: float) -> None:
+def ship(run: InferenceColumns, slot: int, now: float) -> None:
     """The prompt is done: its KV moves on, or waits until there is room."""
     there = run.slot[slot, TOKEN_AT]
     need = arriving_need(run, there, slot)
@@ -55,14 +55,14 @@ def ship(run: Run, slot: int, now: float) -> None:
 
 
 @compiled
-def look_for_circle(run: Run, instance: int) -> None:
+def look_for_circle(run: InferenceColumns, instance: int) -> None:
     """KV waits for room there: if nothing runs that will free some, everybody may wait for everybody."""
     if run.inbound.size[instance] > 0 and run.event_place[instance] == NOBODY:
         run.tally[CIRCLE] = 1
 
 
 @compiled
-def ship_what_fits(run: Run, instance: int, now: float) -> None:
+def ship_what_fits(run: InferenceColumns, instance: int, now: float) -> None:
     """Room has become free on the instance: transfers that wait for it begin, first come first served."""
     while run.inbound.size[instance] > 0:
         slot = at(run.inbound, instance, 0)
@@ -73,7 +73,7 @@ def ship_what_fits(run: Run, instance: int, now: float) -> None:
 
 
 @compiled
-def _begin(run: Run, slot: int, now: float) -> None:
+def _begin(run: InferenceColumns, slot: int, now: float) -> None:
     """Room is taken where it goes; where it comes from, room is given back in the end."""
     row = run.slot[slot]
     there = row[TOKEN_AT]
@@ -92,7 +92,7 @@ def _begin(run: Run, slot: int, now: float) -> None:
 
 
 @compiled
-def end_flow(run: Run, slot: int, now: float) -> None:
+def end_flow(run: InferenceColumns, slot: int, now: float) -> None:
     """The transfer is over, or given up: those beside it may go on faster."""
     if run.option[SHARED_LINKS]:
         here, there = run.slot[slot, PROMPT_AT], run.slot[slot, TOKEN_AT]
@@ -102,7 +102,7 @@ def end_flow(run: Run, slot: int, now: float) -> None:
 
 
 @compiled
-def _share(run: Run, here: int, there: int, now: float) -> None:
+def _share(run: InferenceColumns, here: int, there: int, now: float) -> None:
     """Who leaves one instance or comes to the other has another rate from now on."""
     for place in range(run.leaving.size[here]):
         _set_rate(run, at(run.leaving, here, place), now)
@@ -113,7 +113,7 @@ def _share(run: Run, here: int, there: int, now: float) -> None:
 
 
 @compiled
-def _set_rate(run: Run, slot: int, now: float) -> None:
+def _set_rate(run: InferenceColumns, slot: int, now: float) -> None:
     moment, row = run.moment[slot], run.slot[slot]
     done = moment[SHIP_RATE] * (now - moment[SHIP_SINCE])
     sharing = max(run.leaving.size[row[PROMPT_AT]], run.coming.size[row[TOKEN_AT]])

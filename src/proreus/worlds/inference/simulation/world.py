@@ -14,7 +14,7 @@ from proreus.worlds.inference.model.decision import Scale
 from proreus.worlds.inference.model.objectives import Interval
 from proreus.worlds.inference.model.requests import RequestTrace
 from proreus.worlds.inference.simulation import columns as c
-from proreus.worlds.inference.simulation.cluster import Cluster, Timings
+from proreus.worlds.inference.simulation.cluster import InferenceCluster, Timings
 from proreus.worlds.inference.simulation.collector import Collector, promises
 from proreus.worlds.inference.simulation.cost import Spending, spending
 from proreus.worlds.inference.simulation.options import ControlOptions
@@ -54,7 +54,7 @@ class InferenceRun:
         self, trace: RequestTrace, spec: ClusterSpec, timings: Timings, options: ControlOptions, seed: int
     ) -> None:
         self._options, self._seed = options, seed
-        self.cluster = Cluster(spec, trace, timings, seed, options.limits.most_in_total)
+        self.cluster = InferenceCluster(spec, trace, timings, seed, options.limits.most_in_total)
         self.lines: list[str] = []
         """What the scaling manager said."""
         self.manager = ScalingManager(self.cluster, options.limits, options.start, self.lines.append)

@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from proreus.worlds.inference.model.cluster import Role
-from proreus.worlds.inference.model.decision import Steps
+from proreus.worlds.inference.model.decision import ScaleSteps
 from proreus.worlds.inference.model.service import INTERACTIVE, ServiceClass
 from proreus.worlds.inference.model.start_up import Limits
 from proreus.worlds.inference.state.histograms import KEPT, Share
 from proreus.worlds.inference.state.observation import Ability, InferenceObservation, PoolSeen, Traffic
-from proreus.worlds.inference.state.replica_starts import Starts
+from proreus.worlds.inference.state.replica_starts import ReplicaStarts
 from proreus.worlds.inference.state.replicas import (
     Absent,
     Movement,
@@ -57,9 +57,9 @@ class LiveOptions:
     promised: ServiceClass = INTERACTIVE
 
     @property
-    def steps(self) -> Steps:
+    def steps(self) -> ScaleSteps:
         """What a decision may change; replicas of two Deployments do not migrate."""
-        return Steps(tuple(self.abilities), self.scale_step, 0)
+        return ScaleSteps(tuple(self.abilities), self.scale_step, 0)
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class LiveCollector:
         self._options = options
         self._known: dict[Role, dict[str, _Known]] = {role: {} for role in options.abilities}
         self._abilities = dict(options.abilities)
-        self.starts = {role: Starts(options.start_seconds) for role in options.abilities}
+        self.starts = {role: ReplicaStarts(options.start_seconds) for role in options.abilities}
         self._wanted: dict[Role, int] = {}
         self._history: deque[tuple[float, float, float]] = deque(maxlen=HISTORY)
         self._prompt = _USUAL_PROMPT

@@ -13,7 +13,7 @@ import numpy as np
 
 from proreus.kernels.arrays import F64, Bool
 from proreus.worlds.inference.model.cluster import Role
-from proreus.worlds.inference.model.decision import Scale, Steps
+from proreus.worlds.inference.model.decision import Scale, ScaleSteps
 from proreus.worlds.inference.model.start_up import Limits
 
 
@@ -104,7 +104,7 @@ class InferenceObservation:
     """From the order of an instance to its first request."""
     abilities: tuple[Ability, ...]
     """Of each pool's instances."""
-    steps: Steps
+    steps: ScaleSteps
     future: Future | None = field(default=None, repr=False)
     """What will come: for a rule that is a bound and no controller."""
 

@@ -20,7 +20,7 @@ class _Order:
     """By scaling up; else a replica that serves no longer, whose return says little of new ones."""
 
 
-class Starts:
+class ReplicaStarts:
     """Of one pool."""
 
     def __init__(self, usual_seconds: float) -> None:

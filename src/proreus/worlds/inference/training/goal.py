@@ -21,7 +21,7 @@ from proreus.model.errors import UsageError
 from proreus.worlds.inference.policies.knobs import knobs_of
 from proreus.worlds.inference.scenarios import InferenceScenario
 from proreus.worlds.inference.training.weight_vector import SIZE, tensors_of
-from proreus.worlds.inference.training.windows import Spent, Window, knobs_spend, rule_spends, windows_of
+from proreus.worlds.inference.training.windows import Window, WindowCost, knobs_spend, rule_spends, windows_of
 
 _SEEDS = 100_000
 
@@ -74,7 +74,7 @@ class InferenceGoal:
         self, scenarios: Sequence[InferenceScenario], config: InferenceESConfig, pool: Executor
     ) -> None:
         self._scenarios, self._config, self._pool = scenarios, config, pool
-        self._of_rules: dict[tuple[InferenceScenario, int], Spent] = {}
+        self._of_rules: dict[tuple[InferenceScenario, int], WindowCost] = {}
 
     @property
     def start(self) -> F64:
@@ -99,7 +99,7 @@ class InferenceGoal:
             count += len(windows) * len(members)
         return (total / len(self._scenarios)).tolist(), {"windows": count}
 
-    def _paid(self, ours: Spent, rule: Spent, asked: float) -> float:
+    def _paid(self, ours: WindowCost, rule: WindowCost, asked: float) -> float:
         point = self._config.as_many_again
         weighed = ours.weighed(asked, point) / rule.weighed(asked, point)
         more = max(ours.turns_an_hour - rule.turns_an_hour, 0.0)
@@ -135,11 +135,11 @@ class InferenceGoal:
     def _windows(self, scenario: InferenceScenario, seed: int) -> list[Window]:
         return windows_of(scenario, seed, self._config.windows, self._config.window_seconds)
 
-    def _begin(self, tensors: Arrays, windows: Sequence[Window]) -> list[Future[Spent]]:
+    def _begin(self, tensors: Arrays, windows: Sequence[Window]) -> list[Future[WindowCost]]:
         knobs = knobs_of(tensors)
         return [self._pool.submit(knobs_spend, window, knobs) for window in windows]
 
-    def _rule(self, scenario: InferenceScenario, seed: int) -> Spent:
+    def _rule(self, scenario: InferenceScenario, seed: int) -> WindowCost:
         """What the rule that is best in an episode comes to there."""
         key = (scenario, seed)
         if key not in self._of_rules:
@@ -155,8 +155,8 @@ class InferenceGoal:
         return self._of_rules[key]
 
 
-def _together(jobs: Sequence[Future[Spent]]) -> Spent:
-    total = Spent()
+def _together(jobs: Sequence[Future[WindowCost]]) -> WindowCost:
+    total = WindowCost()
     for job in jobs:
         total += job.result()
     return total

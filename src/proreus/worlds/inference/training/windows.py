@@ -27,7 +27,7 @@ _FIRST_USE = 0.7
 
 
 @dataclass(frozen=True)
-class Spent:
+class WindowCost:
     """What windows came to together."""
 
     gpu_hours: float = 0.0
@@ -38,8 +38,8 @@ class Spent:
     """From growing to shrinking or back."""
     hours: float = 0.0
 
-    def __add__(self, other: Spent) -> Spent:
-        return Spent(
+    def __add__(self, other: WindowCost) -> WindowCost:
+        return WindowCost(
             self.gpu_hours + other.gpu_hours,
             self.kept + other.kept,
             self.arrived + other.arrived,
@@ -85,22 +85,22 @@ def windows_of(scenario: InferenceScenario, seed: int, count: int, seconds: floa
     return found
 
 
-def rule_spends(window: Window, rule: str) -> Spent:
+def rule_spends(window: Window, rule: str) -> WindowCost:
     """What a rule comes to."""
     return _spends(window, POLICIES.make(rule))
 
 
-def knobs_spend(window: Window, knobs: Knobs) -> Spent:
+def knobs_spend(window: Window, knobs: Knobs) -> WindowCost:
     """What a learned controller comes to."""
     return _spends(window, Learned("candidate", knobs))
 
 
-def _spends(window: Window, policy: AnyPolicy) -> Spent:
+def _spends(window: Window, policy: AnyPolicy) -> WindowCost:
     work = window.scenario.load(window.seed)
     scenario = _fit_for(window.scenario, work)
     found = play(scenario, work, policy, window.seed).measures
     hours = float(work.arrival[-1]) / 3600.0
-    return Spent(
+    return WindowCost(
         found["gpu_hours"],
         found["slo_attainment"] / 100.0 * len(work),
         float(len(work)),

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from proreus.data.table import Row, read_table
+from proreus.data.table import TableRow, read_table
 from proreus.model.node import HOSTNAME, Node
 from proreus.model.pod import GPU_WHOLE, GpuRequest, Pod, PodAffinity, PodSpec, PodTerm
 from proreus.model.resources import GIB, Resources
@@ -67,7 +67,7 @@ def read_pods(path: Path) -> tuple[Pod, ...]:
     return tuple(sorted(pods, key=lambda pod: pod.arrival))
 
 
-def _spec(row: Row) -> PodSpec:
+def _spec(row: TableRow) -> PodSpec:
     role, app = row.text("role"), row.text("app_name")
     if role not in (GPU_ROLE, CPU_ROLE):
         raise row.fail("role", f"{role!r} is neither {GPU_ROLE} nor {CPU_ROLE}")
@@ -89,7 +89,7 @@ def _spec(row: Row) -> PodSpec:
     )
 
 
-def _scaled(row: Row, column: str, scale: int) -> int:
+def _scaled(row: TableRow, column: str, scale: int) -> int:
     value = row.number(column)
     if value > _MOST:
         raise row.fail(column, f"{value:g} is above {_MOST}")

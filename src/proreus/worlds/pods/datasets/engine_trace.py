@@ -24,7 +24,7 @@ from proreus.model.workload import Workload
 
 
 @dataclass(frozen=True)
-class Replay:
+class TraceReplay:
     """A stretch of a trace as a workload."""
 
     workload: Workload
@@ -67,7 +67,7 @@ def moment(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def replayed(name: str, trace: ClusterTrace, since: float = 0.0, until: float = math.inf) -> Replay:
+def replayed(name: str, trace: ClusterTrace, since: float = 0.0, until: float = math.inf) -> TraceReplay:
     """What happened between two moments; an InputError where that is nothing."""
     begin = max(since, trace.nodes[0].at if not trace.pods else min(trace.nodes[0].at, trace.pods[0].created))
     end = min(until, trace.end)
@@ -96,7 +96,7 @@ def replayed(name: str, trace: ClusterTrace, since: float = 0.0, until: float = 
     workload = Workload(
         name, tuple(replace(node, pace=Pace(start_seconds=start)) for node in nodes), tuple(pods)
     )
-    return Replay(
+    return TraceReplay(
         workload,
         begin,
         end,
@@ -109,7 +109,7 @@ def replayed(name: str, trace: ClusterTrace, since: float = 0.0, until: float = 
     )
 
 
-def drawn_anew(replay: Replay, seed: int) -> Workload:
+def drawn_anew(replay: TraceReplay, seed: int) -> Workload:
     """The same moments of arrival, with what arrives drawn from what arrived: another day of this kind.
 
     What was there from the beginning stays as it was. A pod that had not ended, drawn for an earlier moment,

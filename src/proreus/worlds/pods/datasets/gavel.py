@@ -23,7 +23,7 @@ from enum import Enum
 from pathlib import Path
 
 from proreus.data.json_tree import load_json
-from proreus.data.table import Row, read_headless
+from proreus.data.table import TableRow, read_headless
 from proreus.model.errors import InputError, unknown_name
 from proreus.model.node import Node
 from proreus.model.pod import GPU_WHOLE, GpuRequest, Pod, PodSpec
@@ -129,6 +129,6 @@ def nodes_for(pods: Sequence[Pod], load: float = 0.9) -> tuple[Node, ...]:
     return gavel_nodes(max(1, math.ceil(busy / (8 * load))))
 
 
-def _unmeasured(row: Row, gpu: str) -> InputError:
+def _unmeasured(row: TableRow, gpu: str) -> InputError:
     job_type, scale = row.text("job_type"), row.text("scale_factor")
     return row.fail("job_type", f"no throughput of {job_type!r} on {scale} GPUs of type {gpu}")

@@ -17,7 +17,7 @@ from pathlib import Path
 from proreus.data.cursor import Entry
 from proreus.data.yaml_tree import read_documents
 from proreus.kube.nodes import read_node
-from proreus.kube.pods import Surroundings, read_pod_spec
+from proreus.kube.pods import TemplateReferences, read_pod_spec
 from proreus.model.node import Node, Pace
 from proreus.model.pod import Pod
 from proreus.model.workload import Workload
@@ -105,7 +105,7 @@ def _job_pods(job: Entry) -> Iterator[Pod]:
         raise job.require("spec").fail("a job needs at least one task")
     for task in tasks:
         template = task.require("template")
-        spec = read_pod_spec(template, Surroundings(namespace=namespace))
+        spec = read_pod_spec(template, TemplateReferences(namespace=namespace))
         duration = _epochs(template) * WORK_PER_EPOCH
         task_name = task.require("name").text()
         for index in range(task.integer_at("replicas", 1, maximum=MOST_REPLICAS)):

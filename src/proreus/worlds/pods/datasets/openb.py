@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from proreus.data.table import LARGEST, Row, read_table
+from proreus.data.table import LARGEST, TableRow, read_table
 from proreus.model.errors import InputError
 from proreus.model.node import Node
 from proreus.model.pod import GPU_WHOLE, GpuRequest, Pod, PodSpec
@@ -131,7 +131,7 @@ def _gpu_demand(pod: Pod) -> int:
     return pod.spec.gpu.count * pod.spec.gpu.milli
 
 
-def _spec(row: Row) -> PodSpec:
+def _spec(row: TableRow) -> PodSpec:
     return PodSpec(
         requests=Resources(
             cpu=row.integer("cpu_milli"), memory=row.integer("memory_mib", maximum=_MOST_MIB) * MIB
@@ -140,7 +140,7 @@ def _spec(row: Row) -> PodSpec:
     )
 
 
-def _gpu(row: Row) -> GpuRequest:
+def _gpu(row: TableRow) -> GpuRequest:
     count, milli = row.integer("num_gpu"), row.integer("gpu_milli", maximum=GPU_WHOLE)
     if (count == 0) != (milli == 0):
         raise row.fail("gpu_milli", f"{count} GPUs with {milli} milli of each is not a request")
@@ -149,7 +149,7 @@ def _gpu(row: Row) -> GpuRequest:
     return GpuRequest(count, milli, tuple(models)) if count else GpuRequest()
 
 
-def _duration(row: Row, creation: float | None) -> float:
+def _duration(row: TableRow, creation: float | None) -> float:
     deletion = row.optional_number("deletion_time")
     if deletion is None:
         return math.inf

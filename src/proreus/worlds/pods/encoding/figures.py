@@ -14,7 +14,7 @@ import numpy as np
 from proreus.kernels.arrays import F64
 from proreus.model.pod import GPU_WHOLE
 from proreus.worlds.pods.state.compile import Compiled
-from proreus.worlds.pods.state.demand import Demand
+from proreus.worlds.pods.state.demand import ResourceDemand
 
 FIGURES = (
     "cpu_per_gpu",  # asked for, relative to what the cluster has; logarithm to base 2
@@ -74,6 +74,6 @@ def _log_ratio(asked: float, other: float) -> float:
     return max(-_MOST, min(_MOST, math.log2(asked / other)))
 
 
-def _named(demand: Demand) -> int:
+def _named(demand: ResourceDemand) -> int:
     """Milli-GPU of pods that state which models they take."""
     return sum(times * milli * devices for (_, milli, devices, models), times in demand.wanted if models)

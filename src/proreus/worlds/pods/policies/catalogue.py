@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from proreus.model.errors import UsageError
-from proreus.policies.catalogue import Catalogue, Kind, Rule
+from proreus.policies.catalogue import Catalogue, CheckpointKind, Rule
 from proreus.policies.checkpoint import Checkpoint
 from proreus.policies.experts import read_wishes
 from proreus.policies.planner import Effort
@@ -225,10 +225,12 @@ POLICIES = Catalogue(
     },
     main=("kube", "best_fit", "fgd"),
     kinds={
-        "linear": Kind(VERSION, _linear),
-        "adaptive": Kind(VERSION, _adaptive, told=lambda options, told: replace(options, objective=told)),
-        "scorer": Kind(VERSION, _scorer),
-        "q": Kind(VERSION, _valued),
+        "linear": CheckpointKind(VERSION, _linear),
+        "adaptive": CheckpointKind(
+            VERSION, _adaptive, told=lambda options, told: replace(options, objective=told)
+        ),
+        "scorer": CheckpointKind(VERSION, _scorer),
+        "q": CheckpointKind(VERSION, _valued),
     },
     shipped=PRETRAINED / "pods",
     earlier={"learned-linear": PRETRAINED / "pods-linear"},

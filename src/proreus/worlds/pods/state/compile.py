@@ -17,7 +17,7 @@ from proreus.model.pod import GPU_WHOLE, PodSpec
 from proreus.model.resources import BASE_COLUMNS
 from proreus.model.workload import DisruptionBudget, Workload
 from proreus.worlds.pods.state.columns import Budgets, Classes, Cluster, Nodes, Ports, Scratch, Shapes, State
-from proreus.worlds.pods.state.demand import Demand, demand_of
+from proreus.worlds.pods.state.demand import ResourceDemand, demand_of
 from proreus.worlds.pods.state.filters import NODE_NOT_NAMED, OK
 from proreus.worlds.pods.state.fragmentation import fill_fragments, typical_demand
 from proreus.worlds.pods.state.images import ImageSpread
@@ -48,12 +48,12 @@ class Compiled:
     """Names of the GPU models, in index order."""
     specs: tuple[PodSpec, ...]
     """The pod classes."""
-    demand: Demand
+    demand: ResourceDemand
     """What typical pods and figures of the whole are taken from."""
 
 
 def compile_workload(
-    workload: Workload, demand: Demand | None = None, *, decided: int | None = None
+    workload: Workload, demand: ResourceDemand | None = None, *, decided: int | None = None
 ) -> Compiled:
     """Everything about `workload` that does not change while it runs; its demand is that of its pods, unless
     another is given.

@@ -14,7 +14,7 @@ Wish: TypeAlias = tuple[int, int, int, tuple[str, ...]]
 
 
 @dataclass(frozen=True)
-class Demand:
+class ResourceDemand:
     """Sums over pods, in the units of `Resources` and in milli-GPU."""
 
     pods: int
@@ -29,7 +29,7 @@ class Demand:
     """How many pods want what: most frequent first; among equals the smaller, so that no order matters."""
 
 
-def demand_of(pods: Iterable[tuple[PodSpec, int]]) -> Demand:
+def demand_of(pods: Iterable[tuple[PodSpec, int]]) -> ResourceDemand:
     """The demand of so many pods of each spec."""
     wanted: Counter[Wish] = Counter()
     count = cpu = memory = gpu = shared = several = 0
@@ -47,4 +47,4 @@ def demand_of(pods: Iterable[tuple[PodSpec, int]]) -> Demand:
             several += asked
         wanted[spec.requests.cpu, spec.gpu.milli, spec.gpu.count, spec.gpu.models] += times
     ranked = sorted(wanted.items(), key=lambda item: (-item[1], item[0]))
-    return Demand(count, cpu, memory, gpu, shared, several, tuple(ranked))
+    return ResourceDemand(count, cpu, memory, gpu, shared, several, tuple(ranked))

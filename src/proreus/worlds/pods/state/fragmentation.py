@@ -15,12 +15,12 @@ import numpy as np
 from proreus.kernels.arrays import F64, I64
 from proreus.kernels.jit import compiled
 from proreus.worlds.pods.state.columns import Cluster, Typical
-from proreus.worlds.pods.state.demand import Demand, Wish
+from proreus.worlds.pods.state.demand import ResourceDemand, Wish
 
 COVERED = 0.95
 
 
-def typical_demand(demand: Demand, models: Sequence[str]) -> Typical:
+def typical_demand(demand: ResourceDemand, models: Sequence[str]) -> Typical:
     """The typical pods of a demand: the most frequent (cpu, share, devices, models), 95 % of all."""
     chosen: list[tuple[Wish, int]] = []
     covered = 0

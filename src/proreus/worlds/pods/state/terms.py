@@ -26,14 +26,14 @@ def ragged(lists: Sequence[Sequence[int]]) -> tuple[I64, I64]:
 
 
 @dataclass(frozen=True)
-class Selection:
+class PodSelection:
     """The pods that every part picks by labels within namespaces; without parts none."""
 
     parts: tuple[tuple[Selector, tuple[str, ...]], ...]
     staying: bool = False
     """Pods on their way out do not count."""
 
-    def picks(self, group: Group) -> bool:
+    def picks(self, group: SelectorGroup) -> bool:
         """Whether pods of the group are selected."""
         return bool(self.parts) and all(
             group.namespace in namespaces and selector.matches(group.label_map())
@@ -41,7 +41,7 @@ class Selection:
         )
 
 
-class Group(NamedTuple):
+class SelectorGroup(NamedTuple):
     """All that a selector sees of a pod; few distinct ones exist among many classes."""
 
     namespace: str
@@ -52,9 +52,9 @@ class Group(NamedTuple):
         return dict(self.labels)
 
 
-def group_of(spec: PodSpec) -> Group:
+def group_of(spec: PodSpec) -> SelectorGroup:
     """What a selector sees of the pods of a class."""
-    return Group(spec.namespace, spec.labels)
+    return SelectorGroup(spec.namespace, spec.labels)
 
 
 class TermTable:
@@ -65,15 +65,15 @@ class TermTable:
         self._ids: dict[tuple[int, bytes], int] = {}
         self.key: list[int] = []
         self.selects: list[Bool] = []
-        self._known: dict[Selection, Bool] = {}
+        self._known: dict[PodSelection, Bool] = {}
         """Many classes ask for the same."""
         self._staying = np.array([not spec.terminating for spec in specs], dtype=np.bool_)
-        groups: dict[Group, int] = {}
+        groups: dict[SelectorGroup, int] = {}
         of = [groups.setdefault(group_of(spec), len(groups)) for spec in specs]
         self._groups = list(groups)
         self._group_of = np.array(of, dtype=np.int64)
 
-    def _selected(self, selection: Selection) -> Bool:
+    def _selected(self, selection: PodSelection) -> Bool:
         """bool[C] classes that are selected."""
         known = self._known.get(selection)
         if known is None:
@@ -82,7 +82,7 @@ class TermTable:
             self._known[selection] = known = known & self._staying if selection.staying else known
         return known
 
-    def add(self, topology_key: str, selection: Selection) -> int:
+    def add(self, topology_key: str, selection: PodSelection) -> int:
         """The id of the term with this key and selection."""
         selected = self._selected(selection)
         identity = (self._keys[topology_key], selected.tobytes())
@@ -181,11 +181,11 @@ def compile_terms(specs: Sequence[PodSpec], table: TermTable) -> Terms:
     )
 
 
-def class_terms(spec: PodSpec, add: Callable[[str, Selection], int]) -> ClassTerms:
+def class_terms(spec: PodSpec, add: Callable[[str, PodSelection], int]) -> ClassTerms:
     """The terms of a class; `add` numbers them by topology key and selection."""
 
-    def selection(*terms: PodTerm) -> Selection:
-        return Selection(tuple((term.selector, term.namespaces or (spec.namespace,)) for term in terms))
+    def selection(*terms: PodTerm) -> PodSelection:
+        return PodSelection(tuple((term.selector, term.namespaces or (spec.namespace,)) for term in terms))
 
     def one(term: PodTerm) -> int:
         return add(term.topology_key, selection(term))
@@ -204,11 +204,11 @@ def class_terms(spec: PodSpec, add: Callable[[str, Selection], int]) -> ClassTer
     return ClassTerms(need, wanted.picks(group_of(spec)), avoid, like, like + hard, spread)
 
 
-def _spread_of(item: SpreadConstraint, spec: PodSpec, add: Callable[[str, Selection], int]) -> Spread:
+def _spread_of(item: SpreadConstraint, spec: PodSpec, add: Callable[[str, PodSelection], int]) -> Spread:
     # An empty selector counts no pod.
     parts = ((item.selector, (spec.namespace,)),) if item.selector.requirements else ()
     return Spread(
-        term=add(item.topology_key, Selection(parts, staying=True)),
+        term=add(item.topology_key, PodSelection(parts, staying=True)),
         max_skew=item.max_skew,
         min_domains=item.min_domains,
         hard=item.hard,

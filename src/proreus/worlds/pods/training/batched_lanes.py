@@ -40,7 +40,7 @@ from proreus.worlds.pods.training.lane_kernel import (
     start,
     step,
 )
-from proreus.worlds.pods.training.rollout import Ended, Rollout, play, shared_out, sum_of
+from proreus.worlds.pods.training.rollout import EndedEpisodes, Rollout, play, shared_out, sum_of
 
 Reward = Literal["allocation", "completion"]
 
@@ -167,13 +167,13 @@ class BatchedPods:
 
     def play(
         self, params: F32, rollouts: Sequence[Rollout], works: Sequence[ScorerScratch], threads: Threads
-    ) -> Ended:
+    ) -> EndedEpisodes:
         """Let every lane make its choices with the network and note them; see `rollout.FusedLanes`."""
         return sum_of(self.play_each(params, rollouts, works, threads))
 
     def play_each(
         self, params: F32, rollouts: Sequence[Rollout], works: Sequence[ScorerScratch], threads: Threads
-    ) -> list[Ended]:
+    ) -> list[EndedEpisodes]:
         """`play`, with what ended in each lane."""
 
         def task(thread: int, e: int) -> None:
@@ -186,7 +186,9 @@ class BatchedPods:
         ended = []
         for lane in self.lanes:
             ended.append(
-                Ended(int(lane.now[ENDED]), int(lane.now[ENDED_LENGTH]), float(lane.sums[ENDED_RETURN]))
+                EndedEpisodes(
+                    int(lane.now[ENDED]), int(lane.now[ENDED_LENGTH]), float(lane.sums[ENDED_RETURN])
+                )
             )
             lane.now[ENDED] = lane.now[ENDED_LENGTH] = 0
             lane.sums[ENDED_RETURN] = 0.0

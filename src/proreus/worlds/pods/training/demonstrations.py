@@ -34,7 +34,7 @@ SHARES_GPU = POD_KINDS.index("shares_gpu")
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
+class Demonstrations:
     """Choices of a teacher."""
 
     rows: F32
@@ -50,18 +50,20 @@ class Shown:
         return len(self.count)
 
     @classmethod
-    def nothing(cls, candidates: int) -> Shown:
+    def nothing(cls, candidates: int) -> Demonstrations:
         """No choices yet."""
         none = np.zeros(0, dtype=np.int64)
         return cls(np.zeros((0, candidates, _FEATURES), dtype=np.float32), none, none, none)
 
-    def with_more(self, other: Shown) -> Shown:
+    def with_more(self, other: Demonstrations) -> Demonstrations:
         """Both, one after the other."""
-        return Shown(**{name: np.concatenate([array, getattr(other, name)]) for name, array in self.arrays()})
+        return Demonstrations(
+            **{name: np.concatenate([array, getattr(other, name)]) for name, array in self.arrays()}
+        )
 
-    def some(self, places: I64) -> Shown:
+    def some(self, places: I64) -> Demonstrations:
         """Those at these places."""
-        return Shown(**{name: array[places] for name, array in self.arrays()})
+        return Demonstrations(**{name: array[places] for name, array in self.arrays()})
 
     def arrays(self) -> Iterator[tuple[str, Any]]:
         """By name."""
@@ -90,7 +92,7 @@ class Taking:
     """K"""
 
 
-class Recorder:
+class DemonstrationRecorder:
     """Notes what a teacher chooses in one run, as candidates for a pupil."""
 
     def __init__(
@@ -155,19 +157,21 @@ class Recorder:
         drawn = self._random.choice(others[best:], most - best, replace=False)
         return np.concatenate([others[:best], drawn])
 
-    def shown(self) -> Shown:
+    def shown(self) -> Demonstrations:
         """What was noted."""
         if not self._noted:
-            return Shown.nothing(self._candidates)
+            return Demonstrations.nothing(self._candidates)
         rows, *others = zip(*self._noted, strict=True)
-        return Shown(np.stack(rows), *(np.array(column, dtype=np.int64) for column in others))
+        return Demonstrations(np.stack(rows), *(np.array(column, dtype=np.int64) for column in others))
 
 
 def _left_on(left: I64, devices: int) -> list[int]:
     return sorted(int(milli) for d, milli in enumerate(left) if devices >> d & 1)
 
 
-def show(world: PodsWorld, recorder: Recorder, teacher: PodPolicy, player: PodPolicy | None) -> Shown:
+def show(
+    world: PodsWorld, recorder: DemonstrationRecorder, teacher: PodPolicy, player: PodPolicy | None
+) -> Demonstrations:
     """Play a run to its end, by the teacher, or by `player` while the teacher says what it would do."""
     while (observation := world.next_decision()) is not None:
         told = teacher.decide(observation)

@@ -20,10 +20,17 @@ from proreus.workers.ray import as_ours, ray_cluster
 from proreus.workers.threads import Threads
 from proreus.worlds.pods.policies.scorer import ScorerScratch, new_scorer_scratch
 from proreus.worlds.pods.training.batched_lanes import BatchedPods
-from proreus.worlds.pods.training.rollout import Ended, FusedLanes, Rollout, new_rollout, shared_out, sum_of
+from proreus.worlds.pods.training.rollout import (
+    EndedEpisodes,
+    FusedLanes,
+    Rollout,
+    new_rollout,
+    shared_out,
+    sum_of,
+)
 
 Share = tuple[int, int]
-Played = tuple[list[Ended], list[F32], Arrays]
+Played = tuple[list[EndedEpisodes], list[F32], Arrays]
 """What ended in each lane; the rows of each, as many as there are; all else that a learner needs."""
 
 # Filled by the lanes; what learners compute from it stays with them, and rows are sent by lane.
@@ -93,7 +100,7 @@ class RemoteLanes:
 
     def play(
         self, params: F32, rollouts: Sequence[Rollout], works: Sequence[ScorerScratch], threads: Threads
-    ) -> Ended:
+    ) -> EndedEpisodes:
         """Let every actor play its lanes, and put together what they played, in the order of the lanes."""
         del works, threads  # the actors have their own
         rollout, ended = rollouts[0], []

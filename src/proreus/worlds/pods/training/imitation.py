@@ -22,7 +22,7 @@ from proreus.learning.imitation import agreement, cross_entropy, fit
 from proreus.learning.learner import Configs, GradientLearner
 from proreus.learning.learner_state import part_of, under, values_of, with_values
 from proreus.learning.settings import at_least_one, not_negative
-from proreus.learning.step import Pace, Update
+from proreus.learning.step import StepRate, Update
 from proreus.model.errors import UsageError, WorkError
 from proreus.policies.networks.torch_threads import few_torch_threads
 from proreus.workers.processes import Workers
@@ -34,7 +34,13 @@ from proreus.worlds.pods.policies.rules.policy import LinearScorer, RuleOptions,
 from proreus.worlds.pods.scenarios import PodScenario
 from proreus.worlds.pods.simulation.world import PodsWorld
 from proreus.worlds.pods.state.devices import LEVELS
-from proreus.worlds.pods.training.demonstrations import SHARES_GPU, Recorder, Shown, Taking, show
+from proreus.worlds.pods.training.demonstrations import (
+    SHARES_GPU,
+    DemonstrationRecorder,
+    Demonstrations,
+    Taking,
+    show,
+)
 from proreus.worlds.pods.training.evaluation import compiled_workload, confirmed_gains, gains
 from proreus.worlds.pods.training.goal import starting_weights, usual_demand
 
@@ -108,9 +114,9 @@ class Pupil:
         self._config, self._lessons = configs
         self._scenarios = [scenario.of_part("train") for scenario in scenarios]
         self._start = starting_scorer(self._scenarios, self._config.start)
-        self.scorer, self._shown, self.round = self._start, Shown.nothing(self._config.candidates), 0
+        self.scorer, self._shown, self.round = self._start, Demonstrations.nothing(self._config.candidates), 0
         if saved is not None:
-            self._shown = Shown(**part_of(saved, "shown"))
+            self._shown = Demonstrations(**part_of(saved, "shown"))
             self.scorer = LinearScorer(**part_of(saved, "scorer"))
             self.round = int(values_of(saved)["round"])
 
@@ -127,10 +133,10 @@ class Pupil:
         self.scorer, figures = fitted(self._start, self._shown, self._config)
         return figures
 
-    def _watch(self, wanted: int) -> Shown:
+    def _watch(self, wanted: int) -> Demonstrations:
         """So many choices, from as many episodes as it takes; the scenarios take turns."""
         random = np.random.default_rng([self._config.seed, self.round])
-        found, empty = Shown.nothing(self._config.candidates), 0
+        found, empty = Demonstrations.nothing(self._config.candidates), 0
         while len(found) < wanted and empty < _EMPTY_EPISODES:
             for k, scenario in enumerate(self._scenarios):
                 due = -(-(wanted - len(found)) // (len(self._scenarios) - k))
@@ -141,7 +147,7 @@ class Pupil:
             raise WorkError(f"imitate: {self._config.teacher} never had several nodes to choose from")
         return found
 
-    def _episode(self, scenario: PodScenario, due: int, random: np.random.Generator) -> Shown:
+    def _episode(self, scenario: PodScenario, due: int, random: np.random.Generator) -> Demonstrations:
         """At most `due` choices of one episode, spread over it."""
         work = compiled_workload(scenario, int(random.integers(self._lessons.train_seeds)))
         seed, by_pupil = int(random.integers(2**31)), random.random() < self._config.pupil_share
@@ -150,7 +156,7 @@ class Pupil:
         # A few more than are due, since not every decision is a choice; those too many are left out by lot.
         taking = Taking(min(1.0, 1.5 * due / len(work.workload.pods)), self._config.candidates)
         world = PodsWorld(work, scenario.options)
-        found = show(world, Recorder(world, self.scorer, taking, random), teacher, player)
+        found = show(world, DemonstrationRecorder(world, self.scorer, taking, random), teacher, player)
         if len(found) <= due:
             return found
         return found.some(np.sort(random.choice(len(found), due, replace=False)))
@@ -174,7 +180,7 @@ def policy_of(scorer: LinearScorer) -> RulePolicy:
 
 
 def fitted(
-    start: LinearScorer, shown: Shown, config: ImitationConfig
+    start: LinearScorer, shown: Demonstrations, config: ImitationConfig
 ) -> tuple[LinearScorer, dict[str, float]]:
     """The scorer under which the teacher's choices are likeliest, near the start; how it went.
 
@@ -224,7 +230,7 @@ def fitted(
 class _Lesson:
     """What was shown, as tensors."""
 
-    def __init__(self, shown: Shown) -> None:
+    def __init__(self, shown: Demonstrations) -> None:
         self.kind = torch.from_numpy(shown.kind)
         self._rows = torch.from_numpy(shown.rows.astype(np.float64))
         self._before, self._after = (torch.from_numpy(levels) for levels in shown.levels())
@@ -247,7 +253,7 @@ def _train(
     del workers
     config = configs[0]
     pupil = Pupil(scenarios, configs, saved)
-    pace = Pace(pupil.steps)
+    pace = StepRate(pupil.steps)
     while pupil.steps < config.steps:
         figures = pupil.learn()
         rounds_left = -(-(config.steps - pupil.steps) // config.round_steps)

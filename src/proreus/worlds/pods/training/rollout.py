@@ -51,7 +51,7 @@ class Rollout(NamedTuple):
     target: F32  # [E, T] what the value should have been, normalised
 
 
-class Ended(NamedTuple):
+class EndedEpisodes(NamedTuple):
     """Episodes that ended, and the sums of their lengths and returns."""
 
     episodes: int
@@ -71,7 +71,7 @@ class FusedLanes(Protocol):
 
     def play(
         self, params: F32, rollouts: Sequence[Rollout], works: Sequence[ScorerScratch], threads: Threads
-    ) -> Ended:
+    ) -> EndedEpisodes:
         """Let every lane make its choices; one private handle of the rollout and one space per thread."""
         ...
 
@@ -90,9 +90,9 @@ def shared_out(lanes: int, shares: int) -> list[range]:
     return [range(first, last) for first, last in itertools.pairwise(ends)]
 
 
-def sum_of(parts: Sequence[Ended]) -> Ended:
+def sum_of(parts: Sequence[EndedEpisodes]) -> EndedEpisodes:
     """What ended in all the lanes; added in their order, so that it does not matter where they played."""
-    return Ended(
+    return EndedEpisodes(
         sum(part.episodes for part in parts),
         sum(part.length for part in parts),
         sum((part.total for part in parts), 0.0),

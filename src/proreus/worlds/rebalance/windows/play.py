@@ -16,7 +16,13 @@ from proreus.worlds.rebalance.windows.policies.columns import MoveRule
 from proreus.worlds.rebalance.windows.policies.policy import MovePolicy, WindowPolicy
 from proreus.worlds.rebalance.windows.policies.rules import choose_move
 from proreus.worlds.rebalance.windows.scenarios import WindowScenario
-from proreus.worlds.rebalance.windows.simulation.columns import END, NOW, OUTCOMES, Run, Stream
+from proreus.worlds.rebalance.windows.simulation.columns import (
+    END,
+    NOW,
+    OUTCOMES,
+    RequestStream,
+    WindowsColumns,
+)
 from proreus.worlds.rebalance.windows.simulation.kernel import close_window, migrate
 from proreus.worlds.rebalance.windows.simulation.outcome import outcome_of
 from proreus.worlds.rebalance.windows.simulation.run import WindowSimulation
@@ -24,7 +30,7 @@ from proreus.worlds.rebalance.windows.simulation.world import WindowsWorld
 
 
 @compiled
-def play_windows(stream: Stream, run: Run, rule: MoveRule, outcomes: F64) -> None:
+def play_windows(stream: RequestStream, run: WindowsColumns, rule: MoveRule, outcomes: F64) -> None:
     """Every window from now to the end; outcomes [windows, OUTCOMES]."""
     hosting = run.hosting
     nodes, stop = hosting.pods.size, hosting.where.size * hosting.pods.size

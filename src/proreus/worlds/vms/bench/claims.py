@@ -23,7 +23,7 @@ from proreus.worlds.vms.datasets.huawei import read_trace
 from proreus.worlds.vms.model import VmTrace
 from proreus.worlds.vms.play import play_runs
 from proreus.worlds.vms.policies.catalogue import make_vm_policy
-from proreus.worlds.vms.simulation.columns import Work
+from proreus.worlds.vms.simulation.columns import VmWork
 from proreus.worlds.vms.simulation.runs import planned_runs
 from proreus.worlds.vms.simulation.world import SCENARIOS, compile_trace, with_servers
 from proreus.worlds.vms.training.lanes import BatchedVms, BatchSettings
@@ -71,7 +71,7 @@ def bench_vms(data: Path | None, tell: Callable[[str], None]) -> Iterator[BenchR
         yield claim(f"{name} inside the kernel, 100 servers", "decisions/CPU-s", _rule_rate(work, name))
 
 
-def batched_rate(work: Work, servers: int) -> float:
+def batched_rate(work: VmWork, servers: int) -> float:
     """The best steps per CPU-second of a few repeats of first fit by mask, as an agent would do it.
 
     A repeat is as long as a run: empty and full clusters count as often as in a run.
@@ -91,7 +91,7 @@ def batched_rate(work: Work, servers: int) -> float:
     return best
 
 
-def _rule_rate(work: Work, name: str) -> float:
+def _rule_rate(work: VmWork, name: str) -> float:
     options = with_servers(SCENARIOS["recovering-large"], 100)
     runs = planned_runs(work, options, np.array(_drawn(20)), _RUN)
     rates = []
@@ -103,7 +103,7 @@ def _rule_rate(work: Work, name: str) -> float:
     return max(rates)
 
 
-def _check_same_choices(trace: VmTrace, work: Work, tell: Callable[[str], None]) -> None:
+def _check_same_choices(trace: VmTrace, work: VmWork, tell: Callable[[str], None]) -> None:
     """Both sides place as many machines from the same starts."""
     tell("both sides from the same starts, 5 servers")
     starts = _drawn(6)

@@ -14,7 +14,7 @@ import numpy as np
 
 from proreus.kernels.arrays import F64
 from proreus.kernels.jit import compiled, compiled_inline
-from proreus.worlds.vms.encoding.place import Seen, seen_of
+from proreus.worlds.vms.encoding.place import PlaceColumns, seen_of
 from proreus.worlds.vms.state.servers import Flavours, Servers
 
 GAP_VERSION = "gaps-1"
@@ -65,7 +65,7 @@ def _read(curve: F64, gap: float) -> float:
 
 
 @compiled_inline
-def weigh_gaps(seen: Seen, flavour: int, place: int, worth: F64, weights: F64) -> float:
+def weigh_gaps(seen: PlaceColumns, flavour: int, place: int, worth: F64, weights: F64) -> float:
     """The weighted sum of the features of a place for a request of that flavour, which fits there.
 
     worth [2, knots]: the curves of the weights [features].

@@ -43,7 +43,7 @@ _COUNT = len(FEATURES)
 _LOST = 16
 
 
-class Seen(NamedTuple):
+class PlaceColumns(NamedTuple):
     """The columns of one lane that features are made of; bound once, they cost nothing in a loop."""
 
     free: I32  # [N, 2, 2]
@@ -57,9 +57,9 @@ class Seen(NamedTuple):
 
 
 @compiled_inline
-def seen_of(servers: Servers, flavours: Flavours, lane: int, lost: I64) -> Seen:
+def seen_of(servers: Servers, flavours: Flavours, lane: int, lost: I64) -> PlaceColumns:
     """That of a lane; `lost` is room for int64[sizes]."""
-    return Seen(
+    return PlaceColumns(
         servers.free[lane],
         servers.capacity,
         servers.before[lane],
@@ -72,7 +72,7 @@ def seen_of(servers: Servers, flavours: Flavours, lane: int, lost: I64) -> Seen:
 
 
 @compiled_inline
-def weigh_place(seen: Seen, flavour: int, place: int, weights: F64) -> float:
+def weigh_place(seen: PlaceColumns, flavour: int, place: int, weights: F64) -> float:
     """The weighted sum of the features of a place for a request of that flavour, which fits there.
 
     Features are added in their order; those that are zero are left out, which changes no digit.

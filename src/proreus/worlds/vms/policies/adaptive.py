@@ -28,7 +28,7 @@ from proreus.worlds.vms.encoding.place import FEATURES
 from proreus.worlds.vms.model import Full, Treatment
 from proreus.worlds.vms.policies import columns as stages
 from proreus.worlds.vms.policies.columns import FIRST_FIT, WORST_FIT
-from proreus.worlds.vms.policies.experts import Experts
+from proreus.worlds.vms.policies.experts import VmExperts
 from proreus.worlds.vms.policies.policy import Below, VmRulePolicy
 from proreus.worlds.vms.state.observation import VmObservation
 
@@ -69,7 +69,7 @@ class AdaptiveVmPolicy:
     """See the module."""
 
     name: str
-    experts: Experts
+    experts: VmExperts
     seed: int = 0
 
     def under(self, treatment: Treatment, capacity: I32) -> VmRulePolicy:

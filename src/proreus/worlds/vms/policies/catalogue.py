@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from proreus.model.errors import InputError, UsageError
-from proreus.policies.catalogue import Catalogue, Kind, Rule
+from proreus.policies.catalogue import Catalogue, CheckpointKind, Rule
 from proreus.policies.checkpoint import WEIGHTS, Checkpoint
 from proreus.policies.networks.bidder import BIDDERS, bidder_of
 from proreus.policies.planner import Effort
@@ -111,9 +111,9 @@ VM_POLICIES = Catalogue(
     },
     main=("first_fit", "best_fit", "balance_fit", "learned"),
     kinds={
-        **{kind: Kind(encoding, _scoring) for kind, encoding in SCORER_VERSIONS.items()},
-        **{kind: Kind(encoding, _adaptive) for kind, encoding in ADAPTIVE_VERSIONS.items()},
-        **{kind: Kind(servers.VERSION, _bidding) for kind in BIDDERS},
+        **{kind: CheckpointKind(encoding, _scoring) for kind, encoding in SCORER_VERSIONS.items()},
+        **{kind: CheckpointKind(encoding, _adaptive) for kind, encoding in ADAPTIVE_VERSIONS.items()},
+        **{kind: CheckpointKind(servers.VERSION, _bidding) for kind in BIDDERS},
     },
     shipped=Path(__file__).resolve().parents[1] / "pretrained" / "vms",
     options=VmPolicyOptions,

@@ -21,7 +21,7 @@ REACH = 4.0
 
 
 @dataclass(frozen=True, eq=False)
-class Scorer:
+class VmScorer:
     """What an expert decides by."""
 
     kind: int
@@ -30,14 +30,14 @@ class Scorer:
 
 
 @dataclass(frozen=True, eq=False)
-class Experts:
+class VmExperts:
     """K scorers and where each stands."""
 
     names: tuple[str, ...]
     """What each was trained on."""
     stands: F64
     """[K, figures]"""
-    scorers: tuple[Scorer, ...]
+    scorers: tuple[VmScorer, ...]
     packs_while_easy: bool = False
     """Where machines are turned away first fit decides while there will be room for all. Older
     checkpoints do not say so, and play as they did."""
@@ -55,7 +55,7 @@ ADAPTIVE_VERSIONS = {"adaptive": VERSION, "adaptive-gaps": f"{VERSION}+{GAP_VERS
 """What experts see, by the kind of their checkpoint: places alone, or some of them gaps."""
 
 
-def experts_checkpoint(experts: Experts) -> Checkpoint:
+def experts_checkpoint(experts: VmExperts) -> Checkpoint:
     """A checkpoint of experts; of those that weigh places the rows of gaps are zero, and the other way."""
     weighs_gaps = [scorer.kind == GAPS for scorer in experts.scorers]
     kind = "adaptive-gaps" if any(weighs_gaps) else "adaptive"
@@ -81,14 +81,14 @@ def experts_checkpoint(experts: Experts) -> Checkpoint:
     return Checkpoint(card, tensors)
 
 
-def scorer_of(checkpoint: Checkpoint, folder: Path) -> Scorer:
+def scorer_of(checkpoint: Checkpoint, folder: Path) -> VmScorer:
     """The scorer of a checkpoint that has one alone."""
     if checkpoint.card.kind == "gaps":
-        return Scorer(GAPS, finite_tensor(checkpoint, "weights", (len(GAP_FEATURES),), folder))
-    return Scorer(LEARNED, finite_tensor(checkpoint, "weights", (len(FEATURES),), folder))
+        return VmScorer(GAPS, finite_tensor(checkpoint, "weights", (len(GAP_FEATURES),), folder))
+    return VmScorer(LEARNED, finite_tensor(checkpoint, "weights", (len(FEATURES),), folder))
 
 
-def read_experts(checkpoint: Checkpoint, folder: Path) -> Experts:
+def read_experts(checkpoint: Checkpoint, folder: Path) -> VmExperts:
     """The experts of a checkpoint."""
     config = checkpoint.card.config
     names = names_in(config, "experts", folder)
@@ -104,10 +104,10 @@ def read_experts(checkpoint: Checkpoint, folder: Path) -> Experts:
             raise InputError("says of every expert: places or gaps", file=folder, field="config.weighs")
     found = {name: finite_tensor(checkpoint, name, shape, folder) for name, shape in shapes.items()}
     scorers = tuple(
-        Scorer(GAPS, found["gaps"][row]) if what == "gaps" else Scorer(LEARNED, found["weights"][row])
+        VmScorer(GAPS, found["gaps"][row]) if what == "gaps" else VmScorer(LEARNED, found["weights"][row])
         for row, what in enumerate(weighs)
     )
     packs = config.get("packs_while_easy", False)
     if not isinstance(packs, bool):
         raise InputError("is true or false", file=folder, field="config.packs_while_easy")
-    return Experts(names, found["stands"], scorers, packs)
+    return VmExperts(names, found["stands"], scorers, packs)

@@ -6,7 +6,7 @@ import numpy as np
 
 from proreus.kernels.arrays import F64
 from proreus.kernels.jit import compiled, compiled_inline
-from proreus.worlds.vms.encoding.place import Seen, seen_of, weigh_place
+from proreus.worlds.vms.encoding.place import PlaceColumns, seen_of, weigh_place
 from proreus.worlds.vms.policies.columns import VmRule
 from proreus.worlds.vms.state.servers import NOWHERE, Flavours, Servers
 
@@ -50,7 +50,7 @@ def all_scores(servers: Servers, flavours: Flavours, lane: int, flavour: int, ru
 
 
 @compiled_inline
-def _alike(seen: Seen, server: int) -> bool:
+def _alike(seen: PlaceColumns, server: int) -> bool:
     """Whether a server is as the one before."""
     free, capacity = seen.free, seen.capacity
     same = True
@@ -62,7 +62,7 @@ def _alike(seen: Seen, server: int) -> bool:
 
 
 @compiled_inline
-def _symmetric(seen: Seen, server: int) -> bool:
+def _symmetric(seen: PlaceColumns, server: int) -> bool:
     """Whether both NUMA nodes of a server are alike."""
     free, capacity = seen.free, seen.capacity
     same = True

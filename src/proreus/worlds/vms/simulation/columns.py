@@ -14,7 +14,7 @@ from proreus.worlds.vms.state.servers import Flavours, Servers
 
 
 @packable
-class Work(NamedTuple):
+class VmWork(NamedTuple):
     """The trace; it never changes and all lanes share it."""
 
     flavour: I32  # [V]

@@ -46,7 +46,7 @@ from proreus.worlds.vms.simulation.columns import (
     WAIT,
     WAITED,
     VmLanes,
-    Work,
+    VmWork,
 )
 from proreus.worlds.vms.state.departures import first_to_leave, note_departure
 from proreus.worlds.vms.state.servers import (
@@ -65,7 +65,7 @@ _NO_EVENT = -(2**31)
 
 
 @compiled
-def begin(work: Work, lanes: VmLanes, lane: int, machine: int, limit: int) -> None:
+def begin(work: VmWork, lanes: VmLanes, lane: int, machine: int, limit: int) -> None:
     """Start a run at `machine` with an empty cluster; at most `limit` machines come up for a decision."""
     _wipe(work, lanes, lane, machine, limit)
     clear_servers(lanes.servers, lane)
@@ -80,7 +80,7 @@ def begin(work: Work, lanes: VmLanes, lane: int, machine: int, limit: int) -> No
 
 
 @compiled
-def put(work: Work, lanes: VmLanes, lane: int, place: int) -> float:
+def put(work: VmWork, lanes: VmLanes, lane: int, place: int) -> float:
     """Place the machine at hand, run on to the next choice; what the placement was worth.
 
     The caller has seen that the lane is at a choice and that the machine fits there.
@@ -98,13 +98,13 @@ def put(work: Work, lanes: VmLanes, lane: int, place: int) -> float:
 
 
 @compiled
-def at_hand(work: Work, lanes: VmLanes, lane: int) -> int:
+def at_hand(work: VmWork, lanes: VmLanes, lane: int) -> int:
     """The flavour of the machine that needs a place."""
     return int(work.flavour[lanes.tally[lane, MACHINE]])
 
 
 @compiled
-def first_fit_length(work: Work, lanes: VmLanes, lane: int, machine: int) -> int:
+def first_fit_length(work: VmWork, lanes: VmLanes, lane: int, machine: int) -> int:
     """How many machines first fit places from `machine` on before one does not fit: SPANE's measure of a run.
 
     As there, the look at the next machine comes before the departures that its arrival would bring.
@@ -127,7 +127,7 @@ def first_fit_length(work: Work, lanes: VmLanes, lane: int, machine: int) -> int
 
 
 @compiled
-def _next_in_trace(work: Work, lanes: VmLanes, lane: int) -> None:
+def _next_in_trace(work: VmWork, lanes: VmLanes, lane: int) -> None:
     """Let the events of the trace happen until a machine comes that has a choice of places."""
     while not _at_limit(lanes, lane):
         event = _next_event(work, lanes, lane)
@@ -146,7 +146,7 @@ def _next_in_trace(work: Work, lanes: VmLanes, lane: int) -> None:
 
 
 @compiled
-def _next_in_queue(work: Work, lanes: VmLanes, lane: int) -> None:
+def _next_in_queue(work: VmWork, lanes: VmLanes, lane: int) -> None:
     """Let time pass until the next machine in line has arrived and fits somewhere."""
     arrival = _next_machine(work, lanes, lane)
     if math.isnan(arrival):
@@ -170,7 +170,7 @@ def _next_in_queue(work: Work, lanes: VmLanes, lane: int) -> None:
 
 
 @compiled
-def _leave(work: Work, lanes: VmLanes, lane: int, machine: int) -> None:
+def _leave(work: VmWork, lanes: VmLanes, lane: int, machine: int) -> None:
     """A machine is deleted; one that was never placed leaves nothing behind."""
     place = _exit(work, lanes, lane, machine)
     if place != NOWHERE:
@@ -178,7 +178,7 @@ def _leave(work: Work, lanes: VmLanes, lane: int, machine: int) -> None:
 
 
 @compiled
-def _open(work: Work, lanes: VmLanes, lane: int, more: int) -> None:
+def _open(work: VmWork, lanes: VmLanes, lane: int, more: int) -> None:
     """Put so many more servers to use, or as many as are left."""
     first = lanes.tally[lane, SERVERS]
     _count_servers(lanes, lane, more)
@@ -186,7 +186,7 @@ def _open(work: Work, lanes: VmLanes, lane: int, more: int) -> None:
 
 
 @compiled
-def _wipe(work: Work, lanes: VmLanes, lane: int, machine: int, limit: int) -> None:
+def _wipe(work: VmWork, lanes: VmLanes, lane: int, machine: int, limit: int) -> None:
     """Forget the run before; only what it has written is wiped."""
     tally, figure, where = lanes.tally, lanes.figure, lanes.where
     for known in range(min(tally[lane, MACHINE] - tally[lane, FIRST] + 1, where.shape[1])):
@@ -204,7 +204,7 @@ def _wipe(work: Work, lanes: VmLanes, lane: int, machine: int, limit: int) -> No
 
 
 @compiled
-def _enter(work: Work, lanes: VmLanes, lane: int, place: int) -> float:
+def _enter(work: VmWork, lanes: VmLanes, lane: int, place: int) -> float:
     """Write down that the machine at hand has moved in; what that is worth."""
     tally, figure, flavours = lanes.tally, lanes.figure, work.flavours
     machine = tally[lane, MACHINE]
@@ -228,7 +228,7 @@ def _enter(work: Work, lanes: VmLanes, lane: int, place: int) -> float:
 
 
 @compiled
-def _exit(work: Work, lanes: VmLanes, lane: int, machine: int) -> int:
+def _exit(work: VmWork, lanes: VmLanes, lane: int, machine: int) -> int:
     """Write down that a machine has left; the place that it had, or NOWHERE."""
     tally, figure, flavours, where = lanes.tally, lanes.figure, work.flavours, lanes.where
     known = machine - tally[lane, FIRST]
@@ -244,7 +244,7 @@ def _exit(work: Work, lanes: VmLanes, lane: int, machine: int) -> int:
 
 
 @compiled
-def _has_room(work: Work, lanes: VmLanes, lane: int) -> bool:
+def _has_room(work: VmWork, lanes: VmLanes, lane: int) -> bool:
     return lanes.servers.room[lane, work.flavour[lanes.tally[lane, MACHINE]]] > 0
 
 
@@ -264,7 +264,7 @@ def _turn_away(lanes: VmLanes, lane: int) -> None:
 
 
 @compiled
-def _next_event(work: Work, lanes: VmLanes, lane: int) -> int:
+def _next_event(work: VmWork, lanes: VmLanes, lane: int) -> int:
     """Move on to the next event that concerns the run: a machine that comes, or -1 - one that leaves."""
     tally, events, arrival = lanes.tally, work.events, work.arrival
     first, releases = tally[lane, FIRST], lanes.option[RELEASE]
@@ -284,7 +284,7 @@ def _next_event(work: Work, lanes: VmLanes, lane: int) -> int:
 
 
 @compiled
-def _next_machine(work: Work, lanes: VmLanes, lane: int) -> float:
+def _next_machine(work: VmWork, lanes: VmLanes, lane: int) -> float:
     """Turn to the next machine in line; when it arrives, or NaN where the run is over."""
     tally = lanes.tally
     if tally[lane, PLACED] >= tally[lane, LIMIT] or tally[lane, MACHINE] + 1 >= work.flavour.size:
@@ -338,7 +338,7 @@ def _count_servers(lanes: VmLanes, lane: int, more: int) -> None:
 
 
 @compiled
-def _push(work: Work, lanes: VmLanes, lane: int) -> None:
+def _push(work: VmWork, lanes: VmLanes, lane: int) -> None:
     """Add the machine at hand to those that will leave."""
     tally = lanes.tally
     machine = tally[lane, MACHINE]

@@ -22,7 +22,7 @@ from proreus.worlds.vms.simulation.columns import (
     PLACED,
     RUNNING,
     VmLanes,
-    Work,
+    VmWork,
 )
 from proreus.worlds.vms.simulation.kernel import first_fit_length
 from proreus.worlds.vms.simulation.outcome import RunFigures, measures_of
@@ -35,7 +35,7 @@ from proreus.worlds.vms.state.observation import VmObservation
 class VmRuns:
     """Where runs start on one trace, and how long they are."""
 
-    work: Work
+    work: VmWork
     options: VmsOptions
     starts: I64
     """[S] machines of the trace."""
@@ -56,7 +56,7 @@ class VmRuns:
 
 
 def planned_runs(
-    work: Work, options: VmsOptions, starts: I64, limit: int = 0, ends: I64 | None = None
+    work: VmWork, options: VmsOptions, starts: I64, limit: int = 0, ends: I64 | None = None
 ) -> VmRuns:
     """Runs of `limit` machines; without one to the trace's end, or of SPANE's length where machines wait.
 
@@ -78,7 +78,7 @@ def planned_runs(
 
 
 @compiled
-def spane_lengths(work: Work, lanes: VmLanes, starts: I64, lengths: I64) -> None:
+def spane_lengths(work: VmWork, lanes: VmLanes, starts: I64, lengths: I64) -> None:
     """Fill `lengths` with the machines of SPANE's run from each start: first fit's, and forty."""
     for run in range(starts.size):
         lengths[run] = first_fit_length(work, lanes, 0, starts[run]) + SPANE_EXTRA

@@ -28,7 +28,7 @@ from proreus.worlds.vms.simulation.columns import (
     STATUS,
     TALLIES,
     VmLanes,
-    Work,
+    VmWork,
 )
 from proreus.worlds.vms.simulation.kernel import begin, first_fit_length, put
 from proreus.worlds.vms.simulation.outcome import RunFigures, figures_of
@@ -118,11 +118,11 @@ def with_servers(options: VmsOptions, count: int) -> VmsOptions:
     return replace(options, servers=(replace(options.servers[0], count=count),))
 
 
-def compile_trace(trace: VmTrace, double: DoubleRule) -> Work:
+def compile_trace(trace: VmTrace, double: DoubleRule) -> VmWork:
     """The trace as columns for kernels."""
     flavours, flavour = flavours_of(trace.cpu, trace.mem, double)
     return pack(
-        Work(
+        VmWork(
             flavour=flavour,
             arrival=trace.arrival.astype(np.float64),
             lifetime=trace.lifetime.astype(np.float64),
@@ -133,7 +133,7 @@ def compile_trace(trace: VmTrace, double: DoubleRule) -> Work:
     )
 
 
-def new_lanes(work: Work, options: VmsOptions, lanes: int, most_machines: int) -> VmLanes:
+def new_lanes(work: VmWork, options: VmsOptions, lanes: int, most_machines: int) -> VmLanes:
     """Lanes for runs of at most so many machines; `begin` starts each."""
     capacity = capacity_of(options.shapes)
     window = min(most_machines, work.flavour.size)
@@ -168,7 +168,7 @@ def _most_alive(capacity: I32, flavours: Flavours) -> int:
 class VmsWorld:
     """One run at a time: `begin` it, ask `next_decision` until it returns None, answer each with `apply`."""
 
-    def __init__(self, work: Work, options: VmsOptions, most_machines: int = 0) -> None:
+    def __init__(self, work: VmWork, options: VmsOptions, most_machines: int = 0) -> None:
         """`most_machines`: the longest run; 0: as long as the trace."""
         self.work, self.options = work, options
         self.lanes = new_lanes(work, options, 1, most_machines or work.flavour.size)

@@ -20,8 +20,8 @@ from proreus.worlds.vms.policies.catalogue import VM_POLICIES
 from proreus.worlds.vms.policies.experts import (
     ADAPTIVE_VERSIONS,
     SCORER_VERSIONS,
-    Experts,
-    Scorer,
+    VmExperts,
+    VmScorer,
     experts_checkpoint,
     read_experts,
     scorer_of,
@@ -30,7 +30,7 @@ from proreus.worlds.vms.scenarios import named_options, scenario_from_json
 from proreus.worlds.vms.simulation.world import VmsOptions
 from proreus.worlds.vms.state.servers import capacity_of
 
-_Found = dict[bytes, tuple[str, F64, Scorer]]
+_Found = dict[bytes, tuple[str, F64, VmScorer]]
 """By its figures: what an expert was trained on, where it stands, what it decides by."""
 
 
@@ -59,10 +59,10 @@ def combine(sources: Sequence[str], data: Path | None = None) -> Checkpoint:
             name = "+".join(checkpoint.card.trained_on) + ("" if stage == "both" else f", {stage}")
             _add(found, name, stands, scorer_of(checkpoint, folder))
     names, stood, scorers = zip(*found.values(), strict=True)
-    return experts_checkpoint(Experts(names, np.array(stood), scorers, packs_while_easy=True))
+    return experts_checkpoint(VmExperts(names, np.array(stood), scorers, packs_while_easy=True))
 
 
-def _add(found: _Found, name: str, stands: F64, scorer: Scorer) -> None:
+def _add(found: _Found, name: str, stands: F64, scorer: VmScorer) -> None:
     found[stands.tobytes()] = (name, stands, scorer)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from proreus.data.catalogue import data_dir
 from proreus.worlds.vms.scenarios import parse_vm_scenario
 from proreus.worlds.vms.training.evaluation import VmsLessons, VmsSchool
-from proreus.worlds.vms.training.lanes import RowLanes
+from proreus.worlds.vms.training.lanes import VmRowLanes
 from proreus.worlds.vms.training.training_trace import training_trace
 
 
@@ -18,7 +18,7 @@ def episodes(
     data: Path | str | None = None,
     limit: int = 0,
     ending_cost: float = 0.0,
-) -> RowLanes:
+) -> VmRowLanes:
     """`count` lanes whose runs start in the training part; `limit` and `ending_cost` as in `VmsLessons`."""
     folder = data_dir(None if data is None else Path(data)) if "/" in scenario else None
     found = parse_vm_scenario(scenario, folder)

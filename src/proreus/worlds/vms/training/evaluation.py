@@ -14,11 +14,11 @@ from proreus.worlds.vms.play import play_runs
 from proreus.worlds.vms.policies.catalogue import rule_policy
 from proreus.worlds.vms.policies.policy import VmRulePolicy
 from proreus.worlds.vms.scenarios import VmScenario
-from proreus.worlds.vms.simulation.columns import Work
+from proreus.worlds.vms.simulation.columns import VmWork
 from proreus.worlds.vms.simulation.outcome import measures_of
 from proreus.worlds.vms.simulation.runs import VmRuns, planned_runs
 from proreus.worlds.vms.simulation.world import VmsOptions
-from proreus.worlds.vms.training.lanes import BatchedVms, BatchSettings, RowLanes
+from proreus.worlds.vms.training.lanes import BatchedVms, BatchSettings, VmRowLanes
 from proreus.worlds.vms.training.objective import ahead, best_of
 from proreus.worlds.vms.training.training_trace import (
     CONFIRMED_EPISODES,
@@ -58,7 +58,7 @@ class VmsLessons:
 
 
 @dataclass(frozen=True)
-class LaneLessons(VmsLessons):
+class VmsLaneLessons(VmsLessons):
     """The same for learners that play many runs side by side."""
 
     lanes: int = 64
@@ -77,11 +77,11 @@ class VmsSchool:
     options: VmsOptions
     lessons: VmsLessons
 
-    def lanes(self, count: int) -> RowLanes:
+    def lanes(self, count: int) -> VmRowLanes:
         """Runs that start in the training part."""
         starts = BatchSettings(*self.trace.part("train"), self._limit)
         batch = BatchedVms(self._work, self.options, count, starts)
-        return RowLanes(batch, self.lessons.ending_cost if self.options.full == "end" else 0.0)
+        return VmRowLanes(batch, self.lessons.ending_cost if self.options.full == "end" else 0.0)
 
     def gain(self, policy: VmRulePolicy) -> float:
         """How much better than the best rule, in % (points where machines are turned away)."""
@@ -101,7 +101,7 @@ class VmsSchool:
         return self.lessons.limit or (0 if self.options.full == "wait" else _USUAL_LIMIT)
 
     @property
-    def _work(self) -> Work:
+    def _work(self) -> VmWork:
         return self.trace.work(self.options.double)
 
     @cached_property

@@ -31,7 +31,7 @@ from proreus.worlds.vms.play import brief_runs, briefly
 from proreus.worlds.vms.policies.adaptive import by_load
 from proreus.worlds.vms.policies.catalogue import rule_policy
 from proreus.worlds.vms.policies.columns import GAPS, LEARNED, WORST_FIT
-from proreus.worlds.vms.policies.experts import Scorer
+from proreus.worlds.vms.policies.experts import VmScorer
 from proreus.worlds.vms.policies.policy import VmRulePolicy
 from proreus.worlds.vms.simulation.columns import VmLanes
 from proreus.worlds.vms.simulation.runs import VmRuns, planned_runs
@@ -165,12 +165,12 @@ class VmsGoal:
         """The weights."""
         return {"weights": self._scorer(mean).weights}
 
-    def _scorer(self, member: F64) -> Scorer:
+    def _scorer(self, member: F64) -> VmScorer:
         match self._config.weighs:
             case "places":
-                return Scorer(LEARNED, member)
+                return VmScorer(LEARNED, member)
             case "gaps":
-                return Scorer(GAPS, member)
+                return VmScorer(GAPS, member)
             case unknown:
                 assert_never(unknown)
 
@@ -242,7 +242,7 @@ _MOST_LANES = 8
 """Kept by a thread: many traces come and go."""
 
 
-def _candidate(scorer: Scorer, stage: Stage) -> VmRulePolicy:
+def _candidate(scorer: VmScorer, stage: Stage) -> VmRulePolicy:
     """Decides when it is trained to; else worst fit does."""
     own = VmRulePolicy("candidate", scorer.kind, weights=scorer.weights)
     other = VmRulePolicy("other", WORST_FIT)
@@ -258,7 +258,7 @@ def _candidate(scorer: Scorer, stage: Stage) -> VmRulePolicy:
 
 
 def member_runs(
-    trace: TrainingTrace, options: VmsOptions, member: tuple[Scorer, Stage], plan: tuple[I64, I64]
+    trace: TrainingTrace, options: VmsOptions, member: tuple[VmScorer, Stage], plan: tuple[I64, I64]
 ) -> tuple[F64, int]:
     """(what each run came to, decisions made) of one member, wherever it is played."""
     # What comes through Ray is read-only; kernels are compiled for arrays that may be written.

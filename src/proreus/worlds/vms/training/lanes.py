@@ -2,7 +2,7 @@
 
 One call of `step` takes one action per lane and runs each lane to its next choice; a lane whose run is over
 starts the next one by itself. `BatchedVms` shows the world's own arrays: nothing of size N is copied but the
-mask. `RowLanes` shows the same runs as rows of features (`contract.lanes`).
+mask. `VmRowLanes` shows the same runs as rows of features (`contract.lanes`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from proreus.worlds.vms.simulation.columns import (
     STATUS,
     WAIT,
     VmLanes,
-    Work,
+    VmWork,
 )
 from proreus.worlds.vms.simulation.kernel import at_hand, begin, first_fit_length, put
 from proreus.worlds.vms.simulation.world import (
@@ -104,7 +104,7 @@ class VmSteps(NamedTuple):
 class BatchedVms:
     """`lanes` runs side by side over one trace."""
 
-    def __init__(self, work: Work, options: VmsOptions, lanes: int, settings: BatchSettings) -> None:
+    def __init__(self, work: VmWork, options: VmsOptions, lanes: int, settings: BatchSettings) -> None:
         machines = work.flavour.size
         last = settings.last or machines
         if lanes < 1:
@@ -224,7 +224,7 @@ class BatchedVms:
         }
 
 
-class RowLanes:
+class VmRowLanes:
     """Runs of the world `vms`, all servers alike, as rows of features.
 
     With an `ending_cost`, the end of a run for want of room costs that much and nothing else counts. Where
@@ -276,7 +276,7 @@ class RowLanes:
 
 
 @compiled
-def start_all(work: Work, lanes: VmLanes, starts: Starts, screen: Screen) -> int:
+def start_all(work: VmWork, lanes: VmLanes, starts: Starts, screen: Screen) -> int:
     """Begin a run in every lane; the first lane for which none of many starts leads to a choice, or -1."""
     for lane in range(screen.rewards.size):
         if not start_one(work, lanes, starts, screen, lane):
@@ -285,7 +285,7 @@ def start_all(work: Work, lanes: VmLanes, starts: Starts, screen: Screen) -> int
 
 
 @compiled
-def start_one(work: Work, lanes: VmLanes, starts: Starts, screen: Screen, lane: int) -> bool:
+def start_one(work: VmWork, lanes: VmLanes, starts: Starts, screen: Screen, lane: int) -> bool:
     """Begin a run in one lane; false where none of many starts leads to a choice."""
     if not _start(work, lanes, starts, lane):
         return False
@@ -295,7 +295,7 @@ def start_one(work: Work, lanes: VmLanes, starts: Starts, screen: Screen, lane: 
 
 
 @compiled
-def step_all(work: Work, lanes: VmLanes, starts: Starts, screen: Screen, actions: I64) -> int:
+def step_all(work: VmWork, lanes: VmLanes, starts: Starts, screen: Screen, actions: I64) -> int:
     """Step every lane; the first lane whose action is not legal, before anything is done, or -1."""
     refused = _first_illegal(lanes, screen, actions)
     if refused >= 0:
@@ -324,7 +324,7 @@ def _first_illegal(lanes: VmLanes, screen: Screen, actions: I64) -> int:
 
 
 @compiled
-def _start(work: Work, lanes: VmLanes, starts: Starts, lane: int) -> bool:
+def _start(work: VmWork, lanes: VmLanes, starts: Starts, lane: int) -> bool:
     """Begin a run at a start drawn from the range; false where none of many leads to a choice."""
     for _ in range(_TRIES):
         machine = _draw(starts, lane)
@@ -345,7 +345,7 @@ def _draw(starts: Starts, lane: int) -> int:
 
 
 @compiled
-def _show(work: Work, lanes: VmLanes, lane: int, screen: Screen) -> None:
+def _show(work: VmWork, lanes: VmLanes, lane: int, screen: Screen) -> None:
     """The request at hand and where it may go."""
     flavour = work.flavour[lanes.tally[lane, MACHINE]]
     asked, feat, words, fits = screen.asked, screen.feat, screen.words, lanes.servers.words

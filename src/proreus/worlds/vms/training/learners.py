@@ -7,7 +7,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 
 from proreus.learning.learner import Configs, EvolutionLearner
-from proreus.learning.run_folder import Identity, WrittenScenario
+from proreus.learning.run_folder import RunIdentity, WrittenScenario
 from proreus.worlds.vms.encoding.place import VERSION
 from proreus.worlds.vms.policies.experts import SCORER_VERSIONS
 from proreus.worlds.vms.scenarios import VmScenario
@@ -25,7 +25,7 @@ class _VmsEvolution(EvolutionLearner):
     """What its held-out scores are called depends on what becomes of machines that fit nowhere, the kind of
     its checkpoint on what its scorer weighs."""
 
-    def identity(self, scenarios: Sequence[WrittenScenario], configs: Configs) -> Identity:
+    def identity(self, scenarios: Sequence[WrittenScenario], configs: Configs) -> RunIdentity:
         """What a run of it is."""
         found, (config,) = super().identity(scenarios, configs), configs
         if config.weighs == "gaps":

@@ -34,7 +34,7 @@ from proreus.worlds.vms.policies.bidder import SIZES
 from proreus.worlds.vms.policies.columns import BIDDING
 from proreus.worlds.vms.policies.policy import VmRulePolicy
 from proreus.worlds.vms.scenarios import VmScenario
-from proreus.worlds.vms.training.evaluation import LaneLessons, VmsLessons, school_of
+from proreus.worlds.vms.training.evaluation import VmsLaneLessons, VmsLessons, school_of
 from proreus.worlds.vms.training.training_trace import the_one
 
 
@@ -76,7 +76,7 @@ def _learner(
             servers = scenario.options.server_count
             observation = 4 * (2 * servers * SIZES[0] + SIZES[1]) + 2 * servers
             check_memory(algorithm, config.capacity, observation, f"{servers:,} servers")
-        count = lessons.lanes if isinstance(lessons, LaneLessons) else 1
+        count = lessons.lanes if isinstance(lessons, VmsLaneLessons) else 1
         yield from learn(config, school_of(scenario, lessons).lanes(count), saved)
 
     def start(scenarios: Sequence[VmScenario], asked: Configs) -> Arrays:
@@ -118,13 +118,13 @@ def _learner(
 
 QMIX = _learner(
     ("qmix", "agents", "servers as agents that bid, and a mixer of their values"),
-    (QMIXConfig(), LaneLessons()),
+    (QMIXConfig(), VmsLaneLessons()),
     QMIXNetwork,
     qmix,
 )
 # It scales what it learns from by itself, and was seen to learn more steadily from the scenario's reward.
 PPO = _learner(
-    ("ppo", "actor", "a network that bids"), (PPOConfig(), LaneLessons(ending_cost=0.0)), ActorCritic, ppo
+    ("ppo", "actor", "a network that bids"), (PPOConfig(), VmsLaneLessons(ending_cost=0.0)), ActorCritic, ppo
 )
 DDQN = _learner(
     ("ddqn", "q", "a network that values every place"), (VmsDDQNConfig(), VmsLessons()), QNetwork, ddqn

@@ -16,7 +16,7 @@ from proreus.worlds.vms.datasets.generator import generate_vms
 from proreus.worlds.vms.datasets.huawei import Split, split_range
 from proreus.worlds.vms.model import DoubleRule, VmTrace
 from proreus.worlds.vms.scenarios import VmScenario, last_start, trace_of, trace_of_part
-from proreus.worlds.vms.simulation.columns import Work
+from proreus.worlds.vms.simulation.columns import VmWork
 from proreus.worlds.vms.simulation.world import compile_trace
 
 RULES = ("first_fit", "best_fit", "balance_fit", "worst_fit")
@@ -46,7 +46,7 @@ class TrainingTrace:
             return _generated(self)
         return trace_of(self.file) if self.alone is None else trace_of_part(self.file, self.alone)
 
-    def work(self, double: DoubleRule) -> Work:
+    def work(self, double: DoubleRule) -> VmWork:
         """The machines as columns."""
         return _compiled(self, double)
 
@@ -67,7 +67,7 @@ def _generated(trace: TrainingTrace) -> VmTrace:
 
 
 @lru_cache(maxsize=_KEPT)
-def _compiled(trace: TrainingTrace, double: DoubleRule) -> Work:
+def _compiled(trace: TrainingTrace, double: DoubleRule) -> VmWork:
     return compile_trace(trace.trace(), double)
 
 

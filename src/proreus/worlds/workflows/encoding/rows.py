@@ -20,8 +20,8 @@ from proreus.worlds.workflows.state.columns import (
     NOW,
     OVER,
     READIES,
-    State,
-    Work,
+    WorkflowsState,
+    WorkflowsWork,
 )
 from proreus.worlds.workflows.state.graph import GRAPH_FEATURES
 from proreus.worlds.workflows.state.offer import offered
@@ -91,7 +91,7 @@ def rows_for(machines: int) -> int:
 
 
 @compiled
-def encode(work: Work, state: State, rows: F32, context: F32, fits: U8) -> None:
+def encode(work: WorkflowsWork, state: WorkflowsState, rows: F32, context: F32, fits: U8) -> None:
     """Fill rows [R, F], context [G] and fits [R]: which rows are legal actions."""
     nodes, task = work.speed.size, offered(work, state)
     rows[:] = 0.0
@@ -113,7 +113,7 @@ def encode(work: Work, state: State, rows: F32, context: F32, fits: U8) -> None:
 
 
 @compiled
-def _fill_plan(work: Work, state: State, rows: F32, task: int) -> None:
+def _fill_plan(work: WorkflowsWork, state: WorkflowsState, rows: F32, task: int) -> None:
     """How much later the task would end on each machine than on the best."""
     first, first_with_rest, scale = np.inf, np.inf, max(work.up[task], 1e-9)
     for again in range(2):
@@ -128,7 +128,7 @@ def _fill_plan(work: Work, state: State, rows: F32, task: int) -> None:
 
 
 @compiled
-def _work_here(work: Work, state: State) -> tuple[float, float, float, float]:
+def _work_here(work: WorkflowsWork, state: WorkflowsState) -> tuple[float, float, float, float]:
     """(speed rented, work given to it and not done, that and what waits, speed that work asks for)."""
     rented, promised = _rented_speed(work, state)
     ready = 0.0
@@ -139,7 +139,7 @@ def _work_here(work: Work, state: State) -> tuple[float, float, float, float]:
 
 
 @compiled
-def _rented_speed(work: Work, state: State) -> tuple[float, float]:
+def _rented_speed(work: WorkflowsWork, state: WorkflowsState) -> tuple[float, float]:
     """(speed of all machines that are paid for now, runtime that they have been given and not done)."""
     total, promised = 0.0, 0.0
     for node in range(work.speed.size):
@@ -150,7 +150,7 @@ def _rented_speed(work: Work, state: State) -> tuple[float, float]:
 
 
 @compiled
-def _speed_asked(work: Work, state: State) -> float:
+def _speed_asked(work: WorkflowsWork, state: WorkflowsState) -> float:
     """Of machines that would keep up with the work as it has come so far."""
     since = state.figure[NOW] - work.arrival[0] + _HALF_AN_HOUR
     return state.figure[CAME] / since
@@ -166,7 +166,11 @@ def _bent(dollars: float) -> float:
 
 @compiled
 def _fill_place(
-    work: Work, state: State, row: F32, pair: tuple[int, int], here: tuple[float, float, float, float]
+    work: WorkflowsWork,
+    state: WorkflowsState,
+    row: F32,
+    pair: tuple[int, int],
+    here: tuple[float, float, float, float],
 ) -> None:
     """What a placement means for rent and deadline; here: `_work_here`."""
     (task, node), (rented, promised, waiting, asked) = pair, here
@@ -205,7 +209,7 @@ def _fill_place(
 
 @compiled
 def _fill_pass(
-    work: Work, state: State, row: F32, task: int, here: tuple[float, float, float, float]
+    work: WorkflowsWork, state: WorkflowsState, row: F32, task: int, here: tuple[float, float, float, float]
 ) -> None:
     """What it means to wait, until about all work that is here is done; here: `_work_here`."""
     rented, promised, waiting, _ = here
@@ -221,7 +225,7 @@ def _fill_pass(
 
 
 @compiled
-def _fill_context(work: Work, state: State, context: F32) -> None:
+def _fill_context(work: WorkflowsWork, state: WorkflowsState, context: F32) -> None:
     now, nodes = state.figure[NOW], work.speed.size
     rented, busy, price = 0, 0, 0.0
     for node in range(nodes):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from proreus.model.errors import InputError
-from proreus.policies.catalogue import Catalogue, Kind
+from proreus.policies.catalogue import Catalogue, CheckpointKind
 from proreus.policies.catalogue import Rule as Entry
 from proreus.policies.checkpoint import WEIGHTS, Checkpoint
 from proreus.policies.networks.bidder import bidder_of
@@ -28,7 +28,7 @@ from proreus.worlds.workflows.policies.columns import (
     RANDOM,
     ROUND_ROBIN,
 )
-from proreus.worlds.workflows.policies.policy import RulePolicy
+from proreus.worlds.workflows.policies.policy import WorkflowsRulePolicy
 
 KINDS: dict[str, tuple[int, str]] = {
     "heft": (HEFT, "the highest upward rank first, to the machine where it ends first"),
@@ -47,21 +47,21 @@ KINDS: dict[str, tuple[int, str]] = {
 }
 
 
-def rule_policy(name: str, seed: int = 0) -> RulePolicy:
+def rule_policy(name: str, seed: int = 0) -> WorkflowsRulePolicy:
     """The rule of that name."""
-    return RulePolicy(name, KINDS[name][0], seed)
+    return WorkflowsRulePolicy(name, KINDS[name][0], seed)
 
 
-def _maker(kind: int) -> Callable[[str, Any, int], RulePolicy]:
-    return lambda name, options, seed: RulePolicy(name, kind, seed)
+def _maker(kind: int) -> Callable[[str, Any, int], WorkflowsRulePolicy]:
+    return lambda name, options, seed: WorkflowsRulePolicy(name, kind, seed)
 
 
-def _network(name: str, checkpoint: Checkpoint, folder: Path, options: Any, seed: int) -> RulePolicy:
+def _network(name: str, checkpoint: Checkpoint, folder: Path, options: Any, seed: int) -> WorkflowsRulePolicy:
     try:
         bidder = bidder_of("actor", checkpoint.tensors, SIZES)
     except ValueError as error:
         raise InputError(str(error), file=folder / WEIGHTS) from error
-    return RulePolicy(name, BIDDING, seed, bidder)
+    return WorkflowsRulePolicy(name, BIDDING, seed, bidder)
 
 
 SHIPPED = Path(__file__).parents[1] / "pretrained" / "workflows"
@@ -71,6 +71,6 @@ POLICIES = Catalogue(
     world="workflows",
     rules={name: Entry(what, _maker(kind)) for name, (kind, what) in KINDS.items()},
     main=("greedy", "deadline", "heft", "learned"),
-    kinds={"actor": Kind(VERSION, _network)},
+    kinds={"actor": CheckpointKind(VERSION, _network)},
     shipped=SHIPPED,
 )

@@ -10,7 +10,7 @@ from proreus.policies.networks.bidder import Bidder
 
 
 @packable
-class Rule(NamedTuple):
+class WorkflowsRule(NamedTuple):
     """Which ready task, and where it goes; bound to one work."""
 
     kind: I64  # [1]

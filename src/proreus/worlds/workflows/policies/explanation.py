@@ -6,7 +6,7 @@ from proreus.policies.networks.bidder import make_bids
 from proreus.policies.protocol import Explanation, Verdict
 from proreus.worlds.workflows.encoding.rows import encode
 from proreus.worlds.workflows.model import Assign, Decision
-from proreus.worlds.workflows.policies.columns import BIDDING, Rule
+from proreus.worlds.workflows.policies.columns import BIDDING, WorkflowsRule
 from proreus.worlds.workflows.policies.rules import desire
 from proreus.worlds.workflows.state.observation import WorkflowsObservation, task_name
 from proreus.worlds.workflows.state.placement import inputs_possible
@@ -14,7 +14,9 @@ from proreus.worlds.workflows.state.placement import inputs_possible
 _PASSED = "passed over"
 
 
-def explained(name: str, rule: Rule, observation: WorkflowsObservation, decision: Decision) -> Explanation:
+def explained(
+    name: str, rule: WorkflowsRule, observation: WorkflowsObservation, decision: Decision
+) -> Explanation:
     """The decision about the task that it places, or passes over."""
     task = decision.task if isinstance(decision, Assign) else observation.offered
     totals, passing = _totals(rule, observation, task)
@@ -39,7 +41,9 @@ def explained(name: str, rule: Rule, observation: WorkflowsObservation, decision
     return Explanation(name, subject, decision, verdicts, note, told, chosen)
 
 
-def _totals(rule: Rule, observation: WorkflowsObservation, task: int) -> tuple[list[float], float | None]:
+def _totals(
+    rule: WorkflowsRule, observation: WorkflowsObservation, task: int
+) -> tuple[list[float], float | None]:
     """(of each machine, of passing the task over where the policy weighs that too)."""
     work, state = observation.work, observation.state
     machines = range(observation.machines)

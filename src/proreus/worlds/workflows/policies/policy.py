@@ -1,4 +1,4 @@
-"""Rules and networks as policies; a kernel may also run the `Rule` of one by itself."""
+"""Rules and networks as policies; a kernel may also run the `WorkflowsRule` of one by itself."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from proreus.policies.networks.bidder import Bidder, no_bidder
 from proreus.policies.protocol import Explanation, Policy
 from proreus.worlds.workflows.encoding.rows import SIZES, rows_for
 from proreus.worlds.workflows.model import Assign, Decision, Pass
-from proreus.worlds.workflows.policies.columns import BIDDING, CPOP, PEFT, Rule
+from proreus.worlds.workflows.policies.columns import BIDDING, CPOP, PEFT, WorkflowsRule
 from proreus.worlds.workflows.policies.explanation import explained
 from proreus.worlds.workflows.policies.rules import choose
-from proreus.worlds.workflows.state.columns import PASSES, Work
+from proreus.worlds.workflows.state.columns import PASSES, WorkflowsWork
 from proreus.worlds.workflows.state.observation import WorkflowsObservation
 from proreus.worlds.workflows.state.ranks import optimistic_costs
 
@@ -27,21 +27,21 @@ _SAME = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class RulePolicy:
+class WorkflowsRulePolicy:
     """A rule, or a network that bids."""
 
     name: str
     kind: int
     seed: int = 0
     bidder: Bidder = field(default_factory=lambda: no_bidder(SIZES))
-    _bound: list[tuple[Work, Rule]] = field(default_factory=list, init=False, repr=False)
+    _bound: list[tuple[WorkflowsWork, WorkflowsRule]] = field(default_factory=list, init=False, repr=False)
     """The work of this policy's run and the rule for it."""
 
-    def fresh(self, seed: int) -> RulePolicy:
+    def fresh(self, seed: int) -> WorkflowsRulePolicy:
         """The same, for another run."""
         return replace(self, seed=seed)
 
-    def rule_for(self, work: Work) -> Rule:
+    def rule_for(self, work: WorkflowsWork) -> WorkflowsRule:
         """The rule of this policy's run, with its memory and its dice."""
         if not self._bound or self._bound[0][0] is not work:
             self._bound[:] = [(work, self._new_rule(work))]
@@ -60,7 +60,7 @@ class RulePolicy:
         rule.rng[:], rule.cursor[:] = memory
         return explained(self.name, rule, observation, decision)
 
-    def _new_rule(self, work: Work) -> Rule:
+    def _new_rule(self, work: WorkflowsWork) -> WorkflowsRule:
         tasks, nodes = work.duration.shape
         rows = rows_for(nodes) if self.kind == BIDDING else 0
         priority, pinned = work.up.copy(), np.full(tasks, -1, dtype=np.int32)
@@ -72,7 +72,7 @@ class RulePolicy:
             priority = work.up + work.down
             pinned = critical_machines(work, priority)
         return pack(
-            Rule(
+            WorkflowsRule(
                 kind=np.array([self.kind], dtype=np.int64),
                 priority=priority,
                 pinned=pinned,
@@ -88,7 +88,7 @@ class RulePolicy:
         )
 
 
-def critical_machines(work: Work, priority: F64) -> I32:
+def critical_machines(work: WorkflowsWork, priority: F64) -> I32:
     """[T] CPOP's: the tasks of a workflow's critical path share the machine that runs all of it first."""
     found = np.full(priority.size, -1, dtype=np.int32)
     for begin, end in zip(work.first[:-1].tolist(), work.first[1:].tolist(), strict=True):

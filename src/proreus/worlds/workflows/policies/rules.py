@@ -23,9 +23,16 @@ from proreus.worlds.workflows.policies.columns import (
     PEFT,
     RANDOM,
     ROUND_ROBIN,
-    Rule,
+    WorkflowsRule,
 )
-from proreus.worlds.workflows.state.columns import BY_MAKESPAN, NOW, PASSES, READIES, State, Work
+from proreus.worlds.workflows.state.columns import (
+    BY_MAKESPAN,
+    NOW,
+    PASSES,
+    READIES,
+    WorkflowsState,
+    WorkflowsWork,
+)
 from proreus.worlds.workflows.state.offer import offered
 from proreus.worlds.workflows.state.placement import (
     added_rent,
@@ -39,7 +46,7 @@ _NOT_IN_TIME = -1e15
 
 
 @compiled
-def choose(work: Work, state: State, rule: Rule) -> tuple[int, int]:
+def choose(work: WorkflowsWork, state: WorkflowsState, rule: WorkflowsRule) -> tuple[int, int]:
     """(task, machine), or (PASSES, 0)."""
     kind = rule.kind[0]
     if kind == BIDDING:
@@ -60,7 +67,7 @@ def choose(work: Work, state: State, rule: Rule) -> tuple[int, int]:
 
 
 @compiled
-def _chosen_task(work: Work, state: State, rule: Rule) -> int:
+def _chosen_task(work: WorkflowsWork, state: WorkflowsState, rule: WorkflowsRule) -> int:
     kind = rule.kind[0]
     if kind in (FIFO, ROUND_ROBIN):
         task = state.ready[0]
@@ -82,7 +89,7 @@ def _chosen_task(work: Work, state: State, rule: Rule) -> int:
 
 
 @compiled
-def _chosen_node(work: Work, state: State, rule: Rule, task: int) -> int:
+def _chosen_node(work: WorkflowsWork, state: WorkflowsState, rule: WorkflowsRule, task: int) -> int:
     if rule.kind[0] in (HEFT, CPOP, FIFO):
         return first_to_end(work, state, task)[0]
     inputs_possible(work, state, task)
@@ -95,7 +102,9 @@ def _chosen_node(work: Work, state: State, rule: Rule, task: int) -> int:
 
 
 @compiled
-def desire(work: Work, state: State, rule: Rule, task: int, node: int) -> tuple[float, float]:
+def desire(
+    work: WorkflowsWork, state: WorkflowsState, rule: WorkflowsRule, task: int, node: int
+) -> tuple[float, float]:
     """How much the rule wants the task there, and what decides between equals; more is better.
 
     `inputs_possible` was asked before.
@@ -123,7 +132,7 @@ def desire(work: Work, state: State, rule: Rule, task: int, node: int) -> tuple[
 
 
 @compiled
-def _by_finish(work: Work, state: State, kind: int) -> tuple[int, int]:
+def _by_finish(work: WorkflowsWork, state: WorkflowsState, kind: int) -> tuple[int, int]:
     """Each ready task where it ends first; of these the one that ends first (min-min) or last (max-min)."""
     best_task, best_node, best = -1, 0, np.inf
     for at in range(state.tally[READIES]):
@@ -136,7 +145,7 @@ def _by_finish(work: Work, state: State, kind: int) -> tuple[int, int]:
 
 
 @compiled
-def _highest_bid(work: Work, state: State, rule: Rule) -> tuple[int, int]:
+def _highest_bid(work: WorkflowsWork, state: WorkflowsState, rule: WorkflowsRule) -> tuple[int, int]:
     """Of the task on offer."""
     encode(work, state, rule.rows, rule.context, rule.fits)
     make_bids(rule.bidder, rule.rows, rule.context, rule.fits, rule.bids)

@@ -28,15 +28,15 @@ from proreus.worlds.workflows.state.columns import (
     TURNS,
     WAITING,
     WAITS,
-    State,
-    Work,
+    WorkflowsState,
+    WorkflowsWork,
 )
 from proreus.worlds.workflows.state.offer import all_passed, offer_all, pass_over
 from proreus.worlds.workflows.state.placement import add_ready, next_event, place, pop_end, remove_ready
 
 
 @compiled
-def begin(work: Work, state: State) -> None:
+def begin(work: WorkflowsWork, state: WorkflowsState) -> None:
     """The beginning of a run: nothing has come, nothing is rented."""
     state.status[:] = FUTURE
     state.node[:] = -1
@@ -65,7 +65,7 @@ def begin(work: Work, state: State) -> None:
 
 
 @compiled
-def advance(work: Work, state: State) -> None:
+def advance(work: WorkflowsWork, state: WorkflowsState) -> None:
     """Run on until somebody must decide, or to the end of the run."""
     _happen(work, state)  # a task that takes no time has ended by now
     while state.tally[READIES] == 0 or state.tally[WAITING] == 1:
@@ -80,7 +80,7 @@ def advance(work: Work, state: State) -> None:
 
 
 @compiled
-def _happen(work: Work, state: State) -> None:
+def _happen(work: WorkflowsWork, state: WorkflowsState) -> None:
     """What is due: tasks end, then workflows arrive."""
     now = state.figure[NOW]
     while state.tally[HEAPED] > 0 and state.ending[0] <= now:
@@ -90,7 +90,7 @@ def _happen(work: Work, state: State) -> None:
 
 
 @compiled
-def _forget_past(state: State) -> None:
+def _forget_past(state: WorkflowsState) -> None:
     now = state.figure[NOW]
     for node in range(state.slots.size):
         past = state.past[node]
@@ -100,7 +100,7 @@ def _forget_past(state: State) -> None:
 
 
 @compiled
-def _arrive(work: Work, state: State) -> None:
+def _arrive(work: WorkflowsWork, state: WorkflowsState) -> None:
     workflow = state.tally[ARRIVED]
     state.tally[ARRIVED] += 1
     for task in range(work.first[workflow], work.first[workflow + 1]):
@@ -112,7 +112,7 @@ def _arrive(work: Work, state: State) -> None:
 
 
 @compiled
-def _end(work: Work, state: State, task: int) -> None:
+def _end(work: WorkflowsWork, state: WorkflowsState, task: int) -> None:
     state.status[task] = DONE
     state.tally[ENDED] += 1
     workflow = work.workflow[task]
@@ -123,7 +123,7 @@ def _end(work: Work, state: State, task: int) -> None:
 
 
 @compiled
-def _count_over(work: Work, state: State, workflow: int) -> None:
+def _count_over(work: WorkflowsWork, state: WorkflowsState, workflow: int) -> None:
     """A workflow is over with the last of its tasks; several may end at that moment."""
     for task in range(work.first[workflow], work.first[workflow + 1]):
         if state.status[task] != DONE:
@@ -132,7 +132,7 @@ def _count_over(work: Work, state: State, workflow: int) -> None:
 
 
 @compiled
-def _tell_children(work: Work, state: State, task: int) -> None:
+def _tell_children(work: WorkflowsWork, state: WorkflowsState, task: int) -> None:
     for edge in range(work.child_from[task], work.child_from[task + 1]):
         child = work.child[edge]
         state.missing[child] -= 1
@@ -141,7 +141,7 @@ def _tell_children(work: Work, state: State, task: int) -> None:
 
 
 @compiled
-def _make_ready(work: Work, state: State, task: int) -> None:
+def _make_ready(work: WorkflowsWork, state: WorkflowsState, task: int) -> None:
     state.status[task] = READY
     state.turn[task] = state.tally[TURNS]
     state.tally[TURNS] += 1
@@ -149,7 +149,7 @@ def _make_ready(work: Work, state: State, task: int) -> None:
 
 
 @compiled
-def put(work: Work, state: State, task: int, node: int) -> float:
+def put(work: WorkflowsWork, state: WorkflowsState, task: int, node: int) -> float:
     """Carry out a legal decision and run on; what it was worth (task WAITS, PASSES: nothing is placed).
 
     Where workflows have deadlines minus the dollars of rent and penalty; else minus what it adds to the
@@ -177,6 +177,6 @@ def put(work: Work, state: State, task: int, node: int) -> float:
 
 
 @compiled
-def is_over(state: State) -> bool:
+def is_over(state: WorkflowsState) -> bool:
     """Nobody will have to decide any more."""
     return state.tally[READIES] == 0

@@ -24,8 +24,8 @@ from proreus.worlds.workflows.state.columns import (
     RENTALS,
     RESPONSE,
     WHOLE,
-    State,
-    Work,
+    WorkflowsState,
+    WorkflowsWork,
 )
 from proreus.worlds.workflows.state.observation import task_name
 
@@ -45,7 +45,7 @@ MEASURES = by_name(
 COLUMNS = ("task", "workflow", "name", "machine", "start", "end", "deadline")
 
 
-def measures_of(work: Work, state: State) -> dict[str, float]:
+def measures_of(work: WorkflowsWork, state: WorkflowsState) -> dict[str, float]:
     """Those that make sense for the run so far."""
     tally, figure = state.tally, state.figure
     found = {
@@ -68,7 +68,7 @@ def measures_of(work: Work, state: State) -> dict[str, float]:
     return {name: found[name] for name in MEASURES if name in found}
 
 
-def outcome_of(arrivals: Arrivals, work: Work, state: State) -> Outcome:
+def outcome_of(arrivals: Arrivals, work: WorkflowsWork, state: WorkflowsState) -> Outcome:
     """The run so far."""
     placed = np.flatnonzero(state.status >= PLACED)
     rows = [
@@ -86,7 +86,7 @@ def outcome_of(arrivals: Arrivals, work: Work, state: State) -> Outcome:
     return Outcome(measures_of(work, state), COLUMNS, rows, lambda: _export(arrivals, work, state))
 
 
-def _export(arrivals: Arrivals, work: Work, state: State) -> Mapping[str, object]:
+def _export(arrivals: Arrivals, work: WorkflowsWork, state: WorkflowsState) -> Mapping[str, object]:
     return {
         "now": float(state.figure[NOW]),
         "arrived": int(state.tally[ARRIVED]),

@@ -28,8 +28,8 @@ from proreus.worlds.workflows.state.columns import (
     READY,
     RENT,
     WAITS,
-    State,
-    Work,
+    WorkflowsState,
+    WorkflowsWork,
 )
 from proreus.worlds.workflows.state.compile import new_state
 from proreus.worlds.workflows.state.observation import WorkflowsObservation, task_name
@@ -39,9 +39,9 @@ from proreus.worlds.workflows.state.offer import offered
 class WorkflowsRun:
     """As `contract.simulation` says, pictures included."""
 
-    def __init__(self, arrivals: Arrivals, work: Work) -> None:
+    def __init__(self, arrivals: Arrivals, work: WorkflowsWork) -> None:
         self.arrivals, self.work = arrivals, work
-        self.state: State = new_state(work)
+        self.state: WorkflowsState = new_state(work)
         begin(work, self.state)
         self._last: Move | None = None
 

@@ -13,7 +13,7 @@ from proreus.kernels.structs import packable
 
 
 @packable
-class Work(NamedTuple):
+class WorkflowsWork(NamedTuple):
     """Tasks of all workflows one after the other, each workflow's in an order in which they could run."""
 
     duration: F64  # [T, N] seconds on each machine
@@ -51,7 +51,7 @@ OPTIONS = 2
 
 
 @packable
-class State(NamedTuple):
+class WorkflowsState(NamedTuple):
     """One run."""
 
     status: I8  # [T] FUTURE .. DONE

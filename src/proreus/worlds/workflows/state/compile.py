@@ -7,7 +7,7 @@ import numpy as np
 from proreus.kernels.arrays import F64, I32
 from proreus.kernels.structs import pack
 from proreus.model.errors import UsageError
-from proreus.worlds.workflows.model import HOUR, Arrivals, Terms, Workflow
+from proreus.worlds.workflows.model import HOUR, Arrivals, Workflow, WorkflowsTerms
 from proreus.worlds.workflows.state.columns import (
     AHEAD,
     BILLING,
@@ -19,14 +19,14 @@ from proreus.worlds.workflows.state.columns import (
     OPTIONS,
     TALLIES,
     TERMS,
-    State,
-    Work,
+    WorkflowsState,
+    WorkflowsWork,
 )
 from proreus.worlds.workflows.state.graph import GRAPH_FEATURES, task_features
 from proreus.worlds.workflows.state.ranks import downward_ranks, lower_bound, upward_ranks
 
 
-def seconds_on(workflow: Workflow, terms: Terms) -> F64:
+def seconds_on(workflow: Workflow, terms: WorkflowsTerms) -> F64:
     """[T, N] what each task takes on each machine."""
     if workflow.seconds_on is None:
         return workflow.runtime[:, None] / terms.speeds[None, :]
@@ -35,14 +35,14 @@ def seconds_on(workflow: Workflow, terms: Terms) -> F64:
     return workflow.seconds_on
 
 
-def critical_path(workflow: Workflow, terms: Terms) -> float:
+def critical_path(workflow: Workflow, terms: WorkflowsTerms) -> float:
     """Seconds of the longest path, every task on its fastest machine and no transfer."""
     edges = _grouped(workflow.parent, workflow.child, workflow.size, len(workflow))
     fastest = np.ascontiguousarray(seconds_on(workflow, terms).min(axis=1))
     return float(upward_ranks(fastest, edges[0], edges[1], np.zeros(workflow.size.size)).max())
 
 
-def compile_arrivals(arrivals: Arrivals) -> Work:
+def compile_arrivals(arrivals: Arrivals) -> WorkflowsWork:
     """The work as columns for kernels."""
     terms, workflows = arrivals.terms, arrivals.workflows
     counts = [len(workflow) for workflow in workflows]
@@ -64,7 +64,7 @@ def compile_arrivals(arrivals: Arrivals) -> Work:
     graph = np.zeros((tasks, len(GRAPH_FEATURES)), dtype=np.float32)
     task_features(runtime, child_from, after, child_delay, graph)
     return pack(
-        Work(
+        WorkflowsWork(
             duration=duration,
             runtime=runtime,
             workflow=owner,
@@ -95,7 +95,7 @@ def compile_arrivals(arrivals: Arrivals) -> Work:
     )
 
 
-def _terms(terms: Terms) -> F64:
+def _terms(terms: WorkflowsTerms) -> F64:
     found = np.zeros(TERMS)
     found[BILLING], found[BOOT] = terms.billing, terms.boot
     found[LATE_FEE], found[LATE_RATE] = terms.late_fee, terms.late_rate / HOUR
@@ -109,7 +109,7 @@ def _options(arrivals: Arrivals) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     return found
 
 
-def _bound(workflow: Workflow, terms: Terms) -> float:
+def _bound(workflow: Workflow, terms: WorkflowsTerms) -> float:
     edges = _grouped(workflow.parent, workflow.child, workflow.size, len(workflow))
     fastest = np.ascontiguousarray(seconds_on(workflow, terms).min(axis=1))
     runtime = workflow.runtime if workflow.seconds_on is None else None
@@ -135,7 +135,7 @@ def _grouped(by: I32, other: I32, value: F64, tasks: int) -> tuple[I32, I32, F64
     return begins, np.ascontiguousarray(other[order], dtype=np.int32), np.ascontiguousarray(value[order])
 
 
-def new_state(work: Work) -> State:
+def new_state(work: WorkflowsWork) -> WorkflowsState:
     """A run that `begin` starts."""
     (tasks, nodes), count = work.duration.shape, work.arrival.size
     integers, floats = (
@@ -144,7 +144,7 @@ def new_state(work: Work) -> State:
     )
     machines = (np.zeros(nodes) for _ in range(6))
     return pack(
-        State(
+        WorkflowsState(
             status=np.zeros(tasks, dtype=np.int8),
             missing=next(integers),
             node=next(integers),

@@ -8,7 +8,7 @@ import numpy as np
 
 from proreus.kernels.arrays import I32, Bool
 from proreus.worlds.workflows.model import Arrivals
-from proreus.worlds.workflows.state.columns import NOW, READIES, State, Work
+from proreus.worlds.workflows.state.columns import NOW, READIES, WorkflowsState, WorkflowsWork
 from proreus.worlds.workflows.state.offer import offered
 from proreus.worlds.workflows.state.placement import added_rent, earliest_finish, inputs_possible, may_wait
 
@@ -18,8 +18,8 @@ class WorkflowsObservation:
     """Somebody must decide; the columns are live: read them, never write them."""
 
     arrivals: Arrivals
-    work: Work
-    state: State
+    work: WorkflowsWork
+    state: WorkflowsState
 
     @property
     def now(self) -> float:
@@ -67,7 +67,7 @@ class WorkflowsObservation:
         return mask
 
 
-def task_name(arrivals: Arrivals, work: Work, task: int) -> str:
+def task_name(arrivals: Arrivals, work: WorkflowsWork, task: int) -> str:
     """As --explain and logs have it: workflow/task, with the workflow's place in the line."""
     number = int(work.workflow[task])
     return f"{number}:{arrivals.workflows[number].tasks[task - int(work.first[number])]}"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from proreus.kernels.jit import compiled
-from proreus.worlds.workflows.state.columns import AHEAD, NOW, PASSED, READIES, State, Work
+from proreus.worlds.workflows.state.columns import AHEAD, NOW, PASSED, READIES, WorkflowsState, WorkflowsWork
 
 _AS_LONG = 0.8
 """A task that waits makes those of its workflow wait that take at least so much of its time."""
@@ -20,7 +20,7 @@ _IN_TIME = 0.3
 
 
 @compiled
-def offered(work: Work, state: State) -> int:
+def offered(work: WorkflowsWork, state: WorkflowsState) -> int:
     """The task on offer."""
     first = state.ready[0]
     if work.option[AHEAD] == 1:
@@ -37,7 +37,7 @@ def offered(work: Work, state: State) -> int:
 
 
 @compiled
-def _work_left(work: Work, state: State, task: int, speed: float) -> float:
+def _work_left(work: WorkflowsWork, state: WorkflowsState, task: int, speed: float) -> float:
     """Of its workflow, seconds on a machine of speed 1 that are not placed; less where it can be in time."""
     workflow = work.workflow[task]
     left = state.to_do[workflow]
@@ -47,7 +47,7 @@ def _work_left(work: Work, state: State, task: int, speed: float) -> float:
 
 
 @compiled
-def _rented_speed(work: Work, state: State) -> float:
+def _rented_speed(work: WorkflowsWork, state: WorkflowsState) -> float:
     """Of all machines that are paid for now, and no less than that of the fastest."""
     rented, fastest = 0.0, 0.0
     for node in range(work.speed.size):
@@ -58,7 +58,7 @@ def _rented_speed(work: Work, state: State) -> float:
 
 
 @compiled
-def pass_over(work: Work, state: State) -> bool:
+def pass_over(work: WorkflowsWork, state: WorkflowsState) -> bool:
     """The task on offer waits; whether now all that may be offered do."""
     one = offered(work, state)
     workflow, enough = work.workflow[one], _AS_LONG * work.runtime[one]
@@ -71,13 +71,13 @@ def pass_over(work: Work, state: State) -> bool:
 
 
 @compiled
-def all_passed(state: State) -> bool:
+def all_passed(state: WorkflowsState) -> bool:
     """Nothing is left to be offered at this moment."""
     return state.tally[PASSED] >= state.tally[READIES]
 
 
 @compiled
-def offer_all(state: State) -> None:
+def offer_all(state: WorkflowsState) -> None:
     """Something happened: what was passed over may be offered again."""
     if state.tally[PASSED] > 0:
         for at in range(state.tally[READIES]):

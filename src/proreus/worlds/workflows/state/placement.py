@@ -31,13 +31,13 @@ from proreus.worlds.workflows.state.columns import (
     RENTALS,
     RESPONSE,
     WHOLE,
-    State,
-    Work,
+    WorkflowsState,
+    WorkflowsWork,
 )
 
 
 @compiled
-def inputs_possible(work: Work, state: State, task: int) -> None:
+def inputs_possible(work: WorkflowsWork, state: WorkflowsState, task: int) -> None:
     """Fill `state.possible`: the moment from which the task could start on each machine, busy or not.
 
     One pass over the parents, one over the machines: of the transfers only the last counts, and on the
@@ -67,7 +67,7 @@ def inputs_possible(work: Work, state: State, task: int) -> None:
 
 
 @compiled
-def earliest_start(state: State, node: int, possible: float, seconds: float) -> float:
+def earliest_start(state: WorkflowsState, node: int, possible: float, seconds: float) -> float:
     """When a task of that length would start on the machine, `possible` or later: in a gap or at the end."""
     if possible >= state.busy_until[node]:
         return possible
@@ -80,7 +80,7 @@ def earliest_start(state: State, node: int, possible: float, seconds: float) -> 
 
 
 @compiled
-def first_after(state: State, node: int, moment: float) -> int:
+def first_after(state: WorkflowsState, node: int, moment: float) -> int:
     """The first slot of the machine that ends after the moment."""
     low, high = state.past[node], state.slots[node]
     while low < high:
@@ -93,14 +93,14 @@ def first_after(state: State, node: int, moment: float) -> int:
 
 
 @compiled
-def earliest_finish(work: Work, state: State, task: int, node: int) -> float:
+def earliest_finish(work: WorkflowsWork, state: WorkflowsState, task: int, node: int) -> float:
     """When the task would end there; `inputs_possible` was asked before."""
     seconds = work.duration[task, node]
     return earliest_start(state, node, state.possible[node], seconds) + seconds
 
 
 @compiled
-def first_to_end(work: Work, state: State, task: int) -> tuple[int, float]:
+def first_to_end(work: WorkflowsWork, state: WorkflowsState, task: int) -> tuple[int, float]:
     """(the machine on which the task would end first, when); the lowest of equals."""
     inputs_possible(work, state, task)
     possible, busy_until, duration = state.possible, state.busy_until, work.duration
@@ -118,7 +118,7 @@ def first_to_end(work: Work, state: State, task: int) -> tuple[int, float]:
 
 
 @compiled
-def paid_until(work: Work, state: State, node: int, finish: float) -> float:
+def paid_until(work: WorkflowsWork, state: WorkflowsState, node: int, finish: float) -> float:
     """To when the machine is paid if its last task ends then."""
     now, period = state.figure[NOW], work.term[BILLING]
     is_rented = state.until[node] > now
@@ -130,7 +130,7 @@ def paid_until(work: Work, state: State, node: int, finish: float) -> float:
 
 
 @compiled
-def added_rent(work: Work, state: State, node: int, finish: float) -> float:
+def added_rent(work: WorkflowsWork, state: WorkflowsState, node: int, finish: float) -> float:
     """Dollars that a task which ends then on that machine adds to the rent."""
     now = state.figure[NOW]
     paid = state.until[node] if state.until[node] > now else now
@@ -138,14 +138,14 @@ def added_rent(work: Work, state: State, node: int, finish: float) -> float:
 
 
 @compiled
-def penalty_of(work: Work, workflow: int, end: float) -> float:
+def penalty_of(work: WorkflowsWork, workflow: int, end: float) -> float:
     """Dollars for a workflow that ends then."""
     late = end - work.deadline[workflow]
     return work.term[LATE_FEE] + late * work.term[LATE_RATE] if late > 0.0 else 0.0
 
 
 @compiled
-def place(work: Work, state: State, task: int, node: int) -> float:
+def place(work: WorkflowsWork, state: WorkflowsState, task: int, node: int) -> float:
     """Place a ready task; dollars of rent and penalty that it adds."""
     inputs_possible(work, state, task)
     seconds = work.duration[task, node]
@@ -169,7 +169,7 @@ def place(work: Work, state: State, task: int, node: int) -> float:
 
 
 @compiled
-def _close(work: Work, state: State, workflow: int) -> float:
+def _close(work: WorkflowsWork, state: WorkflowsState, workflow: int) -> float:
     """All tasks of a workflow are placed, so that its end is known: the penalty."""
     end = state.end[workflow]
     penalty = penalty_of(work, workflow, end)
@@ -183,7 +183,7 @@ def _close(work: Work, state: State, workflow: int) -> float:
 
 
 @compiled
-def _rent(work: Work, state: State, node: int, finish: float) -> float:
+def _rent(work: WorkflowsWork, state: WorkflowsState, node: int, finish: float) -> float:
     now = state.figure[NOW]
     until = paid_until(work, state, node, finish)
     if state.until[node] <= now:
@@ -196,7 +196,7 @@ def _rent(work: Work, state: State, node: int, finish: float) -> float:
 
 
 @compiled
-def _take_slot(state: State, node: int, start: float, finish: float) -> None:
+def _take_slot(state: WorkflowsState, node: int, start: float, finish: float) -> None:
     place = first_after(state, node, start)
     for slot in range(state.slots[node], place, -1):
         state.slot_start[node, slot] = state.slot_start[node, slot - 1]
@@ -207,7 +207,7 @@ def _take_slot(state: State, node: int, start: float, finish: float) -> None:
 
 
 @compiled
-def _push_end(state: State, task: int) -> None:
+def _push_end(state: WorkflowsState, task: int) -> None:
     at, moment = state.tally[HEAPED], state.finish[task]
     state.tally[HEAPED] += 1
     while at > 0:
@@ -220,7 +220,7 @@ def _push_end(state: State, task: int) -> None:
 
 
 @compiled
-def pop_end(state: State) -> int:
+def pop_end(state: WorkflowsState) -> int:
     """The placed task that ends next; it leaves the heap."""
     first = state.ender[0]
     state.tally[HEAPED] -= 1
@@ -249,7 +249,7 @@ def _sooner(moment: float, task: int, other: float, other_task: int) -> bool:
 
 
 @compiled
-def add_ready(work: Work, state: State, task: int) -> None:
+def add_ready(work: WorkflowsWork, state: WorkflowsState, task: int) -> None:
     """A task may be placed: it takes its turn among the ready ones, the most urgent first."""
     count, urgency = state.tally[READIES], work.latest[task]
     low, high = 0, count
@@ -267,7 +267,7 @@ def add_ready(work: Work, state: State, task: int) -> None:
 
 
 @compiled
-def remove_ready(state: State, task: int) -> None:
+def remove_ready(state: WorkflowsState, task: int) -> None:
     """It is placed."""
     count = state.tally[READIES]
     at = 0
@@ -279,7 +279,7 @@ def remove_ready(state: State, task: int) -> None:
 
 
 @compiled
-def next_event(work: Work, state: State) -> float:
+def next_event(work: WorkflowsWork, state: WorkflowsState) -> float:
     """When a task ends or a workflow arrives next; infinite: nothing will happen by itself."""
     moment = np.inf
     if state.tally[HEAPED] > 0:
@@ -290,6 +290,6 @@ def next_event(work: Work, state: State) -> float:
 
 
 @compiled
-def may_wait(work: Work, state: State) -> bool:
+def may_wait(work: WorkflowsWork, state: WorkflowsState) -> bool:
     """Something will happen by itself; a plan waits for nothing."""
     return work.option[AHEAD] == 0 and next_event(work, state) < np.inf

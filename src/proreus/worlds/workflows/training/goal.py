@@ -20,8 +20,8 @@ from proreus.worlds.workflows.encoding.rows import SIZES
 from proreus.worlds.workflows.play import ALL, run_rule
 from proreus.worlds.workflows.policies.catalogue import rule_policy
 from proreus.worlds.workflows.policies.columns import BIDDING
-from proreus.worlds.workflows.policies.policy import RulePolicy
-from proreus.worlds.workflows.scenarios import Load, WorkflowsScenario
+from proreus.worlds.workflows.policies.policy import WorkflowsRulePolicy
+from proreus.worlds.workflows.scenarios import WorkflowsLoad, WorkflowsScenario
 from proreus.worlds.workflows.simulation.kernel import begin
 from proreus.worlds.workflows.simulation.outcome import measures_of
 from proreus.worlds.workflows.state.compile import new_state
@@ -115,10 +115,10 @@ class WorkflowsGoal:
         """The network's."""
         return tensors_of(self._parts, mean)
 
-    def _policy(self, vector: F64) -> RulePolicy:
+    def _policy(self, vector: F64) -> WorkflowsRulePolicy:
         return network_policy(tensors_of(self._parts, vector))
 
-    def _gains(self, policy: RulePolicy, seeds: range) -> dict[str, F64]:
+    def _gains(self, policy: WorkflowsRulePolicy, seeds: range) -> dict[str, F64]:
         """By scenario and seed: how much less is paid than by the rule that pays least over all seeds, in %
         of what that rule pays on average."""
         found = {}
@@ -135,27 +135,27 @@ class WorkflowsGoal:
             self._held_out[key] = min(rules, key=lambda one: float(np.mean(one)))
         return self._held_out[key]
 
-    def _paid(self, scenario: WorkflowsScenario, seeds: range, policy: RulePolicy) -> F64:
+    def _paid(self, scenario: WorkflowsScenario, seeds: range, policy: WorkflowsRulePolicy) -> F64:
         jobs = [self._pool.submit(paid_on, scenario, seed, policy) for seed in seeds]
         return np.array([job.result() for job in jobs])
 
 
-def network_policy(tensors: Arrays) -> RulePolicy:
+def network_policy(tensors: Arrays) -> WorkflowsRulePolicy:
     """The policy of an actor's tensors."""
-    return RulePolicy("candidate", BIDDING, bidder=bidder_of("actor", tensors, SIZES))
+    return WorkflowsRulePolicy("candidate", BIDDING, bidder=bidder_of("actor", tensors, SIZES))
 
 
 @lru_cache(maxsize=256)
-def _loaded(scenario: WorkflowsScenario, seed: int) -> Load:
+def _loaded(scenario: WorkflowsScenario, seed: int) -> WorkflowsLoad:
     return scenario.load(seed)
 
 
-def paid_on(scenario: WorkflowsScenario, seed: int, policy: RulePolicy) -> float:
+def paid_on(scenario: WorkflowsScenario, seed: int, policy: WorkflowsRulePolicy) -> float:
     """`paid` where the run is loaded, too: in a process of its own."""
     return paid(_loaded(scenario, seed), policy)
 
 
-def paid(load: Load, policy: RulePolicy) -> float:
+def paid(load: WorkflowsLoad, policy: WorkflowsRulePolicy) -> float:
     """Dollars of rent and penalties of a run, or its makespan in lower bounds."""
     work, state = load.work, new_state(load.work)
     begin(work, state)

@@ -12,7 +12,7 @@ from proreus.learning.ppo import PPOConfig
 from proreus.worlds.workflows.encoding.rows import SIZES, VERSION
 from proreus.worlds.workflows.play import play
 from proreus.worlds.workflows.policies.catalogue import rule_policy
-from proreus.worlds.workflows.policies.policy import RulePolicy
+from proreus.worlds.workflows.policies.policy import WorkflowsRulePolicy
 from proreus.worlds.workflows.scenarios import WorkflowsScenario
 from proreus.worlds.workflows.simulation.outcome import MEASURES
 from proreus.worlds.workflows.training.goal import network_policy
@@ -31,11 +31,11 @@ class WorkflowsPPOConfig(PPOConfig):
     """What a dollar counts one decision later: a workflow has a hundred of them."""
 
 
-def _played(scenario: WorkflowsScenario, seed: int, policy: RulePolicy) -> Mapping[str, float]:
+def _played(scenario: WorkflowsScenario, seed: int, policy: WorkflowsRulePolicy) -> Mapping[str, float]:
     return play(scenario, scenario.load(seed), policy, seed).measures
 
 
-_PPO: LanePPO[WorkflowsScenario, RulePolicy] = LanePPO(
+_PPO: LanePPO[WorkflowsScenario, WorkflowsRulePolicy] = LanePPO(
     SIZES, lanes_of, network_policy, Judge(_played, rule_policy, MEASURES)
 )
 PPO = GradientLearner(

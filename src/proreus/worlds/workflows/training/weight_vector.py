@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from proreus.policies.networks.tensor_layout import Part
+from proreus.policies.networks.tensor_layout import TensorPart
 from proreus.worlds.workflows.encoding.rows import CONTEXT, FEATURES, SIZES
 
 _ABOVE = 300.0
@@ -35,7 +35,7 @@ _DRAWN = 7
 """The seed of the first weights of units without a say."""
 
 
-def parts_of(hidden: int) -> tuple[Part, ...]:
+def parts_of(hidden: int) -> tuple[TensorPart, ...]:
     """The searched network with so many hidden units."""
     rows, context = SIZES
     draw = np.random.default_rng(_DRAWN)
@@ -62,13 +62,13 @@ def parts_of(hidden: int) -> tuple[Part, ...]:
     of_context[1:, CONTEXT.index("makespan is the aim")] = -_ABOVE
     none = np.zeros((hidden, 2 * hidden + context))
     return (
-        Part("actor.of_row.weight", of_row, row_step),
-        Part("actor.of_row.bias", bias, bias_step),
-        Part("actor.of_context.weight", of_context, context_step),
-        Part("actor.deeper.weight", deeper, deeper_step),
-        Part("actor.deeper.bias", np.zeros(hidden), np.zeros(hidden)),
-        Part("actor.whole.weight", none, np.zeros_like(none)),
-        Part("actor.whole.bias", np.zeros(hidden), np.zeros(hidden)),
-        Part("from_whole.weight", np.zeros((hidden, hidden)), np.zeros((hidden, hidden))),
-        Part("logit.weight", logit, logit_step),
+        TensorPart("actor.of_row.weight", of_row, row_step),
+        TensorPart("actor.of_row.bias", bias, bias_step),
+        TensorPart("actor.of_context.weight", of_context, context_step),
+        TensorPart("actor.deeper.weight", deeper, deeper_step),
+        TensorPart("actor.deeper.bias", np.zeros(hidden), np.zeros(hidden)),
+        TensorPart("actor.whole.weight", none, np.zeros_like(none)),
+        TensorPart("actor.whole.bias", np.zeros(hidden), np.zeros(hidden)),
+        TensorPart("from_whole.weight", np.zeros((hidden, hidden)), np.zeros((hidden, hidden))),
+        TensorPart("logit.weight", logit, logit_step),
     )

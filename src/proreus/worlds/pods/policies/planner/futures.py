@@ -15,7 +15,7 @@ from proreus.kernels.arrays import F64, I64
 from proreus.kernels.jit import compiled
 from proreus.kernels.structs import pack, packable, private
 from proreus.worlds.pods.policies.rules.choose import NOWHERE, scored_node
-from proreus.worlds.pods.policies.rules.columns import Rule
+from proreus.worlds.pods.policies.rules.columns import PodRule
 from proreus.worlds.pods.policies.rules.scores import choose_devices
 from proreus.worlds.pods.state.columns import Cluster, Scratch, State
 from proreus.worlds.pods.state.placement import note_change, shift
@@ -33,7 +33,7 @@ class Future(NamedTuple):
     """One future. H arrivals, N nodes, G most GPUs on a node, V visits."""
 
     state: State
-    rule: Rule
+    rule: PodRule
     arrivals: I64  # [H] the class of each
     asked: F64  # [H] GPU demand before each, in capacities
     at: I64  # [2] how many have arrived, how many visits were noted
@@ -42,7 +42,7 @@ class Future(NamedTuple):
     when: F64  # [V] the demand until then, in capacities
 
 
-def begin_future(cluster: Cluster, state: State, rule: Rule, arrivals: I64) -> Future:
+def begin_future(cluster: Cluster, state: State, rule: PodRule, arrivals: I64) -> Future:
     """A future from `state` on; arrivals: int64[H], the class of each."""
     nodes, widest = state.gpu_left.shape
     classes = cluster.classes

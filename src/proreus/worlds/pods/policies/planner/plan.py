@@ -13,7 +13,7 @@ from proreus.kernels.structs import private
 from proreus.policies.planner import Effort
 from proreus.worlds.pods.policies.planner.futures import Future, begin_future, play_on
 from proreus.worlds.pods.policies.planner.worth import ahead, sums_of, worth_of
-from proreus.worlds.pods.policies.rules.columns import Rule
+from proreus.worlds.pods.policies.rules.columns import PodRule
 from proreus.worlds.pods.state.columns import Cluster
 from proreus.worlds.pods.state.compile import new_scratch
 from proreus.worlds.pods.state.devices import LEVELS
@@ -76,7 +76,7 @@ class Plan:
         self.futures, self._asked = [], 0.0
         self._playing = iter(())
 
-    def think(self, observation: PodObservation, rule: Rule, since: float) -> None:
+    def think(self, observation: PodObservation, rule: PodRule, since: float) -> None:
         """Play futures until the plan rests on enough of them, or until the deadline of a decision that
         began at `since`."""
         for _ in self.effort.steps(self.clock, since):
@@ -84,7 +84,7 @@ class Plan:
                 return
             self._step(observation, rule)
 
-    def _step(self, observation: PodObservation, rule: Rule) -> None:
+    def _step(self, observation: PodObservation, rule: PodRule) -> None:
         assert self._playing is not None, "asked for only where a plan is due"
         if next(self._playing, self) is self:  # that future is over
             if len(self.futures) >= self.effort.futures:
@@ -92,7 +92,7 @@ class Plan:
                 return
             self._playing = self._play(observation, rule)
 
-    def _play(self, observation: PodObservation, rule: Rule) -> Iterator[None]:
+    def _play(self, observation: PodObservation, rule: PodRule) -> Iterator[None]:
         """One future from now on, in slices; what it taught counts at its end."""
         cluster, state = observation.cluster, observation.state
         arrivals = self._draw(cluster, state.gpu_left)

@@ -7,7 +7,7 @@ import math
 from proreus.kernels.arrays import F64
 from proreus.kernels.jit import compiled
 from proreus.worlds.pods.policies.rules.choose import NOWHERE, refresh, scored_node
-from proreus.worlds.pods.policies.rules.columns import Rule
+from proreus.worlds.pods.policies.rules.columns import PodRule
 from proreus.worlds.pods.policies.rules.scores import choose_devices, node_score
 from proreus.worlds.pods.state.columns import Cluster, Scratch, State
 from proreus.worlds.pods.state.devices import LEVEL, shares_device
@@ -26,7 +26,7 @@ def loss(worth: F64, left: int, milli: int) -> float:
 
 @compiled
 def best_room(
-    cluster: Cluster, state: State, scratch: Scratch, rule: Rule, choice: tuple[int, F64]
+    cluster: Cluster, state: State, scratch: Scratch, rule: PodRule, choice: tuple[int, F64]
 ) -> tuple[int, int]:
     """(node or NOWHERE, device mask) for choice = (class, worth); where no device is shared, the rule's."""
     c, worth = choice

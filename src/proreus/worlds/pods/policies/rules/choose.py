@@ -7,7 +7,7 @@ import math
 from proreus.kernels.arrays import F64, I64
 from proreus.kernels.jit import compiled
 from proreus.kernels.rng import next_below
-from proreus.worlds.pods.policies.rules.columns import HEAP, KUBE, RANDOM, ROTATING, Rule
+from proreus.worlds.pods.policies.rules.columns import HEAP, KUBE, RANDOM, ROTATING, PodRule
 from proreus.worlds.pods.policies.rules.kube_scores import total_scores
 from proreus.worlds.pods.policies.rules.memory import BLOCK, catch_up, judge_block
 from proreus.worlds.pods.policies.rules.preempt import choose_preemption
@@ -28,7 +28,7 @@ NOWHERE = -1
 
 
 @compiled
-def choose(cluster: Cluster, state: State, scratch: Scratch, rule: Rule, pod: int) -> tuple[int, int]:
+def choose(cluster: Cluster, state: State, scratch: Scratch, rule: PodRule, pod: int) -> tuple[int, int]:
     """(flat action, device mask) for `pod`."""
     c = cluster.pod_class[pod]
     nodes = state.first.shape[0]
@@ -46,7 +46,7 @@ def choose(cluster: Cluster, state: State, scratch: Scratch, rule: Rule, pod: in
 
 
 @compiled
-def scored_node(cluster: Cluster, state: State, scratch: Scratch, rule: Rule, c: int) -> int:
+def scored_node(cluster: Cluster, state: State, scratch: Scratch, rule: PodRule, c: int) -> int:
     """The node with the highest score of a packing rule, or NOWHERE."""
     nodes = state.first.shape[0]
     cached = rule.cache.shape[0] > 0
@@ -83,7 +83,9 @@ def scored_node(cluster: Cluster, state: State, scratch: Scratch, rule: Rule, c:
 
 
 @compiled
-def fill_scores(cluster: Cluster, state: State, scratch: Scratch, rule: Rule, among: tuple[int, F64]) -> None:
+def fill_scores(
+    cluster: Cluster, state: State, scratch: Scratch, rule: PodRule, among: tuple[int, F64]
+) -> None:
     """among = (class, float64[N]): filled with a packing rule's scores; -inf where the pod may not go."""
     c, scores = among
     related = has_relations(cluster, c)
@@ -96,7 +98,7 @@ def fill_scores(cluster: Cluster, state: State, scratch: Scratch, rule: Rule, am
 
 
 @compiled
-def refresh(cluster: Cluster, state: State, rule: Rule, c: int) -> None:
+def refresh(cluster: Cluster, state: State, rule: PodRule, c: int) -> None:
     """Bring row c of the cache up to date: score only the nodes that changed since the row was last used."""
     nodes = state.first.shape[0]
     seen, now = rule.cache_seen[c], state.counts[0]
@@ -125,7 +127,7 @@ def feasible_target(nodes: int, percentage: int) -> int:
 
 
 @compiled
-def find_feasible(cluster: Cluster, state: State, scratch: Scratch, rule: Rule, c: int) -> int:
+def find_feasible(cluster: Cluster, state: State, scratch: Scratch, rule: PodRule, c: int) -> int:
     """Fill `scratch.nodes` with feasible nodes from the rotating start on; returns how many.
 
     The search ends where it meets one feasible node more than wanted, or has seen all. Where the pod names
@@ -148,7 +150,7 @@ def find_feasible(cluster: Cluster, state: State, scratch: Scratch, rule: Rule, 
 
 @compiled
 def _search(
-    cluster: Cluster, state: State, scratch: Scratch, rule: Rule, among: tuple[int, I64]
+    cluster: Cluster, state: State, scratch: Scratch, rule: PodRule, among: tuple[int, I64]
 ) -> tuple[int, int]:
     """(nodes found, nodes judged) for among = (class, the nodes to look at in their order)."""
     c, order = among
@@ -185,7 +187,7 @@ def _search(
 
 
 @compiled
-def kube_node(cluster: Cluster, state: State, scratch: Scratch, rule: Rule, c: int) -> int:
+def kube_node(cluster: Cluster, state: State, scratch: Scratch, rule: PodRule, c: int) -> int:
     """kube-scheduler's choice, or NOWHERE: filter a sample, score it, break ties as the version does."""
     found = find_feasible(cluster, state, scratch, rule, c)
     if found == 0:

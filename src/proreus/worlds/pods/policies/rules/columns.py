@@ -17,7 +17,7 @@ ORDERED, RANDOM, ROTATING, HEAP = range(4)
 # How NodeResourcesFit scores.
 LEAST_ALLOCATED, MOST_ALLOCATED, REQUESTED_TO_CAPACITY = range(3)
 
-# Score plugins of kube and kube_plus, in the order of `Rule.weights` and the rows of `Rule.parts`.
+# Score plugins of kube and kube_plus, in the order of `PodRule.weights` and the rows of `PodRule.parts`.
 PLUGINS = (
     "TaintToleration",
     "NodeAffinity",
@@ -47,7 +47,7 @@ PLUGINS = (
 
 
 @packable
-class Rule(NamedTuple):
+class PodRule(NamedTuple):
     """Parameters and memory of one rule over one cluster."""
 
     kind: int

@@ -24,7 +24,7 @@ from proreus.worlds.pods.policies.rules.columns import (
     POD_AFFINITY,
     SPREAD,
     TAINTS,
-    Rule,
+    PodRule,
 )
 from proreus.worlds.pods.policies.rules.memory import catch_up, remembers
 from proreus.worlds.pods.policies.rules.scores import fgd_score
@@ -38,7 +38,7 @@ _PLUS = (GPU_FRAGMENTATION, NETWORK_AND_DISK, LOAD_PACKING, LOAD_RISK)
 
 
 @compiled
-def score_nodes(cluster: Cluster, state: State, rule: Rule, c: int, nodes: I64, found: int) -> None:
+def score_nodes(cluster: Cluster, state: State, rule: PodRule, c: int, nodes: I64, found: int) -> None:
     """Fill `rule.parts` and `rule.totals` for the first `found` nodes of the list."""
     _own_scores(cluster, state, rule, c, nodes, found)
     _compared_parts(cluster, state, rule, c, nodes, found)
@@ -47,7 +47,7 @@ def score_nodes(cluster: Cluster, state: State, rule: Rule, c: int, nodes: I64, 
 
 
 @compiled
-def total_scores(cluster: Cluster, state: State, rule: Rule, c: int, nodes: I64, found: int) -> None:
+def total_scores(cluster: Cluster, state: State, rule: PodRule, c: int, nodes: I64, found: int) -> None:
     """Fill `rule.totals` as `score_nodes` does, out of memory where a node is as it was.
 
     The rows of `rule.parts` that look at a node alone are working space then.
@@ -76,7 +76,7 @@ def total_scores(cluster: Cluster, state: State, rule: Rule, c: int, nodes: I64,
 
 
 @compiled
-def _compared_parts(cluster: Cluster, state: State, rule: Rule, c: int, nodes: I64, found: int) -> None:
+def _compared_parts(cluster: Cluster, state: State, rule: PodRule, c: int, nodes: I64, found: int) -> None:
     """The scores that compare a node with the others of the list, or look at pods elsewhere."""
     shape = cluster.classes.shape[c]
     _taints(cluster, rule, shape, nodes, found)
@@ -86,7 +86,7 @@ def _compared_parts(cluster: Cluster, state: State, rule: Rule, c: int, nodes: I
 
 
 @compiled
-def _compared_score(rule: Rule, i: int) -> int:
+def _compared_score(rule: PodRule, i: int) -> int:
     """Their weighted sum for the node at place i of the list."""
     weights, parts = rule.weights, rule.parts
     return (
@@ -98,7 +98,7 @@ def _compared_score(rule: Rule, i: int) -> int:
 
 
 @compiled
-def _own_scores(cluster: Cluster, state: State, rule: Rule, c: int, nodes: I64, count: int) -> None:
+def _own_scores(cluster: Cluster, state: State, rule: PodRule, c: int, nodes: I64, count: int) -> None:
     """The scores that look at a node alone for the first `count` of the list: parts, and totals of these.
 
     They may be kept as long as the node does not change: whatever they read, `placement` notes in the ring.
@@ -137,7 +137,7 @@ def _own_scores(cluster: Cluster, state: State, rule: Rule, c: int, nodes: I64, 
 
 
 @compiled
-def _plus_score(cluster: Cluster, state: State, rule: Rule, c: int, at: tuple[int, int]) -> int:
+def _plus_score(cluster: Cluster, state: State, rule: PodRule, c: int, at: tuple[int, int]) -> int:
     """The weighted sum of what `kube_plus` adds, filled in; at = (node, place in the list)."""
     n, i = at
     weights, parts = rule.weights, rule.parts
@@ -230,7 +230,7 @@ def balanced_score(minor: int, room: tuple[int, int], held: tuple[int, int], ask
 
 
 @compiled
-def _taints(cluster: Cluster, rule: Rule, shape: int, nodes: I64, found: int) -> None:
+def _taints(cluster: Cluster, rule: PodRule, shape: int, nodes: I64, found: int) -> None:
     repelled = cluster.shapes.repelled
     most = 0
     for i in range(found):
@@ -241,7 +241,7 @@ def _taints(cluster: Cluster, rule: Rule, shape: int, nodes: I64, found: int) ->
 
 
 @compiled
-def _node_affinity(cluster: Cluster, rule: Rule, shape: int, nodes: I64, found: int) -> None:
+def _node_affinity(cluster: Cluster, rule: PodRule, shape: int, nodes: I64, found: int) -> None:
     preferred = cluster.shapes.preferred
     most = 0
     for i in range(found):
@@ -251,7 +251,7 @@ def _node_affinity(cluster: Cluster, rule: Rule, shape: int, nodes: I64, found: 
 
 
 @compiled
-def _pod_affinity(cluster: Cluster, state: State, rule: Rule, c: int, nodes: I64, found: int) -> None:
+def _pod_affinity(cluster: Cluster, state: State, rule: PodRule, c: int, nodes: I64, found: int) -> None:
     terms = cluster.terms
     likes = range(terms.like_start[c], terms.like_start[c + 1])
     feels = range(terms.feel_start[c], terms.feel_start[c + 1])
@@ -281,7 +281,7 @@ def _pod_affinity(cluster: Cluster, state: State, rule: Rule, c: int, nodes: I64
 
 
 @compiled
-def _spread(cluster: Cluster, state: State, rule: Rule, c: int, nodes: I64, found: int) -> None:
+def _spread(cluster: Cluster, state: State, rule: PodRule, c: int, nodes: I64, found: int) -> None:
     terms = cluster.terms
     first, last = terms.spread_start[c], terms.spread_start[c + 1]
     soft = False
@@ -324,7 +324,7 @@ def _spread(cluster: Cluster, state: State, rule: Rule, c: int, nodes: I64, foun
 def _add_spread(
     cluster: Cluster,
     state: State,
-    rule: Rule,
+    rule: PodRule,
     constraint: tuple[int, int],
     nodes: I64,
     scope: tuple[int, int, bool],
@@ -363,7 +363,7 @@ def _add_spread(
 
 @compiled
 def _count_domains(
-    cluster: Cluster, state: State, rule: Rule, constraint: tuple[int, int], strict: bool
+    cluster: Cluster, state: State, rule: PodRule, constraint: tuple[int, int], strict: bool
 ) -> None:
     """Add to each domain of `rule.in_domain` that is 0 the matching pods of its nodes that count."""
     c, e = constraint

@@ -24,7 +24,7 @@ from proreus.worlds.pods.policies.rules.columns import (
     PLUGINS,
     RANDOM,
     ROTATING,
-    Rule,
+    PodRule,
 )
 from proreus.worlds.pods.policies.rules.kube_scores import score_nodes, total_scores
 from proreus.worlds.pods.policies.rules.memory import new_memory
@@ -119,14 +119,14 @@ class RulePolicy:
     """A rule as a policy. Its memory (cache, rotation, random state) is of the run that it saw last."""
 
     options: RuleOptions
-    _bound: tuple[State, Rule] | None = field(default=None, init=False, repr=False)
+    _bound: tuple[State, PodRule] | None = field(default=None, init=False, repr=False)
 
     @property
     def name(self) -> str:
         """The name in the catalogue."""
         return self.options.name
 
-    def rule_for(self, compiled: Compiled, state: State) -> Rule:
+    def rule_for(self, compiled: Compiled, state: State) -> PodRule:
         """The rule with its memory of the run that `state` belongs to."""
         if self._bound is None or self._bound[0] is not state:
             rule = _bind(self.options, compiled)
@@ -206,7 +206,7 @@ class RulePolicy:
         named = {name.replace("_", " "): parts[:, f] for f, name in enumerate(PAIR_FEATURES)}
         return {**named, "gap left on the device": totals - parts.sum(axis=1)}
 
-    def _scores(self, observation: PodObservation, rule: Rule) -> dict[int, dict[str, float]]:
+    def _scores(self, observation: PodObservation, rule: PodRule) -> dict[int, dict[str, float]]:
         """Node -> weighted scores, for the nodes the rule looks at."""
         cluster, state, c = observation.cluster, observation.state, observation.pod_class
         if rule.kind != KUBE:
@@ -239,7 +239,7 @@ class RulePolicy:
         return f"{sampling}Kubernetes 1.{self.options.minor}: equal totals go {ties}."
 
 
-def _bind(options: RuleOptions, compiled: Compiled) -> Rule:
+def _bind(options: RuleOptions, compiled: Compiled) -> PodRule:
     cluster = compiled.cluster
     nodes, classes = len(compiled.workload.nodes), len(compiled.specs)
     repeats = len(compiled.workload.pods) >= _CACHE_REPEATS * classes
@@ -247,7 +247,7 @@ def _bind(options: RuleOptions, compiled: Compiled) -> Rule:
     remembered = _CACHE_BYTES if repeats else _NO_CELLS
     largest = cluster.nodes.allocatable.max(axis=0)
     return pack(
-        Rule(
+        PodRule(
             kind=options.kind,
             tie=options.tie,
             preempts=options.preempts,

@@ -6,7 +6,7 @@ import math
 
 from proreus.kernels.jit import compiled
 from proreus.kernels.rng import next_below
-from proreus.worlds.pods.policies.rules.columns import Rule
+from proreus.worlds.pods.policies.rules.columns import PodRule
 from proreus.worlds.pods.policies.rules.memory import (
     Memory,
     catch_up,
@@ -25,7 +25,7 @@ _OFFSET = 1 << 31  # makes every 32-bit priority positive, so that fewer victims
 
 
 @compiled
-def choose_preemption(cluster: Cluster, state: State, scratch: Scratch, rule: Rule, c: int) -> int:
+def choose_preemption(cluster: Cluster, state: State, scratch: Scratch, rule: PodRule, c: int) -> int:
     """The node to preempt on for class c, or -1; the search starts at a random candidate."""
     lowest = cluster.classes.priority.min()
     if not cluster.classes.may_preempt[c] or cluster.classes.priority[c] <= lowest:
@@ -54,7 +54,7 @@ def choose_preemption(cluster: Cluster, state: State, scratch: Scratch, rule: Ru
 
 @compiled
 def best_candidate(
-    cluster: Cluster, state: State, scratch: Scratch, rule: Rule, search: tuple[int, int, int]
+    cluster: Cluster, state: State, scratch: Scratch, rule: PodRule, search: tuple[int, int, int]
 ) -> int:
     """The best of the nodes in `scratch.nodes`; search = (class, how many nodes there are, where to start).
 

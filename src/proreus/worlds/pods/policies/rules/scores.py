@@ -24,7 +24,7 @@ from proreus.worlds.pods.policies.rules.columns import (
     LINEAR,
     RANDOM,
     WORST_FIT,
-    Rule,
+    PodRule,
 )
 from proreus.worlds.pods.state.columns import Cluster, State
 from proreus.worlds.pods.state.devices import LEVEL, shares_device, tightest_devices
@@ -38,7 +38,7 @@ _NOISE = 1e-9  # keeps a whole number that floating point put just below itself
 
 
 @compiled
-def node_score(cluster: Cluster, state: State, rule: Rule, c: int, n: int) -> float:
+def node_score(cluster: Cluster, state: State, rule: PodRule, c: int, n: int) -> float:
     """The score of node n for class c under a packing rule; -inf where the node itself refuses."""
     rule.rescored[0] += 1
     if local_refusal(cluster, state, c, n) != OK:
@@ -75,7 +75,7 @@ def gpu_free(cluster: Cluster, state: State, n: int) -> int:
 
 
 @compiled
-def _left_over(cluster: Cluster, state: State, rule: Rule, c: int, n: int) -> float:
+def _left_over(cluster: Cluster, state: State, rule: PodRule, c: int, n: int) -> float:
     """What node n would have left over, relative to the largest node: half CPU, half GPU (else memory)."""
     cpu = (state.free[n, 0] - cluster.classes.request[c, 0]) / rule.scale[0]
     if rule.scale[2] > 0.0:
@@ -87,7 +87,7 @@ def _left_over(cluster: Cluster, state: State, rule: Rule, c: int, n: int) -> fl
 
 
 @compiled
-def _dot_product(cluster: Cluster, state: State, rule: Rule, c: int, n: int) -> float:
+def _dot_product(cluster: Cluster, state: State, rule: PodRule, c: int, n: int) -> float:
     """Alignment of demand and what is left (Tetris), in the published direction: the smaller the better."""
     product = state.free[n, 0] / rule.scale[0] * (cluster.classes.request[c, 0] / rule.scale[0])
     if rule.scale[2] > 0.0:
@@ -121,7 +121,7 @@ def _binpack(cluster: Cluster, state: State, c: int, n: int) -> float:
 
 
 @compiled
-def _linear(cluster: Cluster, state: State, rule: Rule, c: int, n: int) -> float:
+def _linear(cluster: Cluster, state: State, rule: PodRule, c: int, n: int) -> float:
     """A learned linear score over the features of the pair, with weights per kind of pod."""
     encode_pair(cluster, state, rule.encoding_scale, c, n, rule.features)
     weights = rule.linear[pod_kind(cluster, c)]
@@ -221,7 +221,7 @@ def _less_fragment(before: float, after: float) -> int:
 
 
 @compiled
-def choose_devices(cluster: Cluster, state: State, rule: Rule, c: int, n: int) -> int:
+def choose_devices(cluster: Cluster, state: State, rule: PodRule, c: int, n: int) -> int:
     """The devices a rule takes on the node it chose: FGD's best, Random's random, else the tightest."""
     num, milli = cluster.classes.gpu_num[c], cluster.classes.gpu_milli[c]
     if num == 0:

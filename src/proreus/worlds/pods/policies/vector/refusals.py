@@ -32,7 +32,7 @@ _LIVES_PER_NODE, _LIVES = 4, 64
 _MOST_BYTES = 1 << 25
 
 
-class Seen(NamedTuple):
+class ShownNodes(NamedTuple):
     """What one client's cluster of n nodes has shown."""
 
     shares: F64  # [2n] the state when it was last answered
@@ -43,9 +43,9 @@ class Seen(NamedTuple):
     changes: I64  # [1]
 
 
-def new_seen(nodes: int) -> Seen:
+def new_seen(nodes: int) -> ShownNodes:
     """Nothing yet."""
-    return Seen(
+    return ShownNodes(
         np.zeros(2 * nodes),
         np.zeros(2),
         np.full(1, -1, dtype=np.int64),
@@ -56,7 +56,7 @@ def new_seen(nodes: int) -> Seen:
 
 
 @compiled
-def notice(seen: Seen, state: F64) -> None:
+def notice(seen: ShownNodes, state: F64) -> None:
     """What this state says of the answer before it."""
     nodes = seen.refused.shape[0]
     if state[: 2 * nodes].max() <= 0.0 and seen.shares.max() > 0.0:
@@ -87,7 +87,7 @@ def notice(seen: Seen, state: F64) -> None:
 
 
 @compiled
-def _forget(seen: Seen) -> None:
+def _forget(seen: ShownNodes) -> None:
     """All of it: a cluster where nothing runs any more is a new one, and two runs over one are the same."""
     seen.named[0] = -1
     seen.refused[:] = np.inf
@@ -96,7 +96,7 @@ def _forget(seen: Seen) -> None:
 
 
 @compiled
-def _note_refusal(seen: Seen, node: int) -> None:
+def _note_refusal(seen: ShownNodes, node: int) -> None:
     """The least of what it refuses; of two that cannot be compared, the later."""
     if not _as_much(seen.task, seen.refused[node]):
         seen.refused[node, :] = seen.task
@@ -109,7 +109,7 @@ def _as_much(task: F64, refused: F64) -> bool:
 
 
 @compiled
-def fill_welcome(seen: Seen, state: F64, mask: Bool) -> bool:
+def fill_welcome(seen: ShownNodes, state: F64, mask: Bool) -> bool:
     """Whether the mask says anything: bool[2n + 2], False for nodes that will refuse the task."""
     nodes = seen.refused.shape[0]
     task = np.zeros(2)
@@ -125,7 +125,7 @@ def fill_welcome(seen: Seen, state: F64, mask: Bool) -> bool:
 
 
 @compiled
-def note_answer(seen: Seen, state: F64, action: int) -> None:
+def note_answer(seen: ShownNodes, state: F64, action: int) -> None:
     """What was answered to this state."""
     nodes = seen.refused.shape[0]
     seen.shares[:] = state[: 2 * nodes]
@@ -136,7 +136,7 @@ def note_answer(seen: Seen, state: F64, action: int) -> None:
     seen.named[0] = action % nodes if action < 2 * nodes else -1
 
 
-class Refusals:
+class RefusalMemory:
     """Of many clients, each with a cluster of its own; the one that was silent for longest is forgotten.
 
     May be called from many threads at once.
@@ -145,7 +145,7 @@ class Refusals:
     def __init__(self, nodes: int) -> None:
         self._nodes = nodes
         self._most = max(1, _MOST_BYTES // (48 * nodes + 1024))
-        self._clients: OrderedDict[str, Seen] = OrderedDict()
+        self._clients: OrderedDict[str, ShownNodes] = OrderedDict()
         self._lock = threading.Lock()
 
     def welcome(self, client: str, state: F64) -> Bool | None:
@@ -179,6 +179,6 @@ class Refusals:
 
 def warm_up_refusals(state: F64, nodes: int) -> None:
     """Compile what this needs for such a state, before anybody waits for it."""
-    remembered = Refusals(nodes)
+    remembered = RefusalMemory(nodes)
     remembered.answered("", state, 0)
     remembered.welcome("", state)

@@ -20,7 +20,7 @@ from proreus.worlds.pods.policies.vector.model import (
     shipped_for,
 )
 from proreus.worlds.pods.policies.vector.plugin import VolcanoPlugin
-from proreus.worlds.pods.policies.vector.service_answers import Answer, Answering
+from proreus.worlds.pods.policies.vector.service_answers import VectorAnswer, VectorService
 from proreus.worlds.pods.state.observation import PodObservation
 
 _SEED, _VERSION = 0, 1  # of a service that has just been started
@@ -52,16 +52,16 @@ class ServedVector:
         if self._bound is None or self._bound[0] != nodes:
             chosen = self._model or shipped_for(nodes)
             model = load_vector_model(SHIPPED.get(chosen, Path(chosen)))
-            self._bound = (nodes, VolcanoPlugin(self.name, InMemory(model, nodes)))
+            self._bound = (nodes, VolcanoPlugin(self.name, InMemoryService(model, nodes)))
         return self._bound[1]
 
 
-class InMemory:
+class InMemoryService:
     """Answers as `serving.decision_service` gives them to one client."""
 
     def __init__(self, model: VectorModel, nodes: int) -> None:
         self._model, self._nodes = model, nodes
-        self._answering = Answering(nodes)
+        self._answering = VectorService(nodes)
 
     def __call__(self, state: F64) -> int:
         return self._answering.answer(
@@ -78,10 +78,10 @@ class _Drawing:
     actions: int
     key: object = None
 
-    def decide(self, mask: Bool | None) -> Answer:
+    def decide(self, mask: Bool | None) -> VectorAnswer:
         draw = draw_of(_SEED, _VERSION, self.state)
         action, log_prob = self.model.decide(self.state, self.actions, mask, draw)
-        return Answer(action, log_prob, by_model=True, own=True, mask=mask)
+        return VectorAnswer(action, log_prob, by_model=True, own=True, mask=mask)
 
     def bids(self, mask: Bool | None) -> F64:
         return self.model.chances(self.state, self.actions, mask)

@@ -15,12 +15,12 @@ import numpy as np
 
 from proreus.kernels.arrays import F64, Bool
 from proreus.worlds.pods.policies.vector.multi_node import Named, Outcomes
-from proreus.worlds.pods.policies.vector.refusals import Refusals
+from proreus.worlds.pods.policies.vector.refusals import RefusalMemory
 
 _MOST_BYTES = 1 << 25
 
 
-class Answer(NamedTuple):
+class VectorAnswer(NamedTuple):
     """What to say, and how that came about."""
 
     action: int
@@ -33,7 +33,7 @@ class Answer(NamedTuple):
     """Which actions were allowed; None: all."""
 
 
-class Decider(Protocol):
+class VectorDecider(Protocol):
     """A model about to decide on one state, guarded as its owner sees fit."""
 
     @property
@@ -41,7 +41,7 @@ class Decider(Protocol):
         """Equal for questions that the same state answers alike: the version, and whether it draws."""
         ...
 
-    def decide(self, mask: Bool | None) -> Answer:
+    def decide(self, mask: Bool | None) -> VectorAnswer:
         """Its own choice; never fails."""
         ...
 
@@ -56,11 +56,11 @@ class _Client:
     def __init__(self, nodes: int) -> None:
         self.outcomes = Outcomes(nodes)
         self.key: object = None
-        self.answer: Answer | None = None
+        self.answer: VectorAnswer | None = None
         self.named: Named | None = None
         self.bids = np.zeros(0)
 
-    def earlier(self, number: int, key: object) -> Answer | None:
+    def earlier(self, number: int, key: object) -> VectorAnswer | None:
         """The answer to this question, where the state was decided on already."""
         if self.answer is None or self.key != key:
             return None
@@ -69,10 +69,10 @@ class _Client:
         action = self.named.answer(number)
         own = action == self.answer.action
         log_prob = self.answer.log_prob if own else float(np.log(max(self.bids[action], 1e-300)))
-        return Answer(action, log_prob, by_model=True, own=own, mask=self.answer.mask)
+        return VectorAnswer(action, log_prob, by_model=True, own=own, mask=self.answer.mask)
 
 
-class Answering:
+class VectorService:
     """Of many clients, each with a cluster of its own; the one that was silent for longest is forgotten.
 
     May be called from many threads at once.
@@ -80,12 +80,12 @@ class Answering:
 
     def __init__(self, nodes: int) -> None:
         self._nodes = nodes
-        self._refusals = Refusals(nodes)
+        self._refusals = RefusalMemory(nodes)
         self._most = max(1, _MOST_BYTES // (64 * nodes + 32_768))
         self._clients: OrderedDict[str, _Client] = OrderedDict()
         self._lock = threading.Lock()
 
-    def answer(self, client: str, state: F64, decider: Decider) -> Answer:
+    def answer(self, client: str, state: F64, decider: VectorDecider) -> VectorAnswer:
         """To one question."""
         with self._lock:
             known = self._known(client)

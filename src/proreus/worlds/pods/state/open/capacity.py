@@ -162,7 +162,7 @@ _LAYOUT: dict[type[Any], dict[str, _Column]] = {
 _STARTS = ("c", "s")
 
 
-class Lists(NamedTuple):
+class RaggedLists(NamedTuple):
     """A ragged list per row: offsets, the flat columns beside each other, their axis."""
 
     group: str
@@ -171,15 +171,15 @@ class Lists(NamedTuple):
     axis: str
 
 
-PORT = Lists("classes", "port_start", ("port",), "p")
-NAMED = Lists("shapes", "named_start", ("named",), "m")
-NEED = Lists("terms", "need_start", ("need",), "n")
-AVOID = Lists("terms", "avoid_start", ("avoid",), "a")
-LIKE = Lists("terms", "like_start", ("like", "like_weight"), "l")
-DRAW = Lists("terms", "draw_start", ("draw", "draw_weight"), "d")
-FEEL = Lists("terms", "feel_start", ("feel",), "f")
-SHUN = Lists("terms", "shun_start", ("shun",), "h")
-SPREAD = Lists(
+PORT = RaggedLists("classes", "port_start", ("port",), "p")
+NAMED = RaggedLists("shapes", "named_start", ("named",), "m")
+NEED = RaggedLists("terms", "need_start", ("need",), "n")
+AVOID = RaggedLists("terms", "avoid_start", ("avoid",), "a")
+LIKE = RaggedLists("terms", "like_start", ("like", "like_weight"), "l")
+DRAW = RaggedLists("terms", "draw_start", ("draw", "draw_weight"), "d")
+FEEL = RaggedLists("terms", "feel_start", ("feel",), "f")
+SHUN = RaggedLists("terms", "shun_start", ("shun",), "h")
+SPREAD = RaggedLists(
     "terms",
     "spread_start",
     (
@@ -269,7 +269,7 @@ class Room:
             self.pod_class = _grown(self.pod_class, _Column("P", spare=-1), after)
         self.sizes, self.grown = new, True
 
-    def put(self, lists: Lists, row: int, entries: Sequence[Sequence[int]]) -> bool:
+    def put(self, lists: RaggedLists, row: int, entries: Sequence[Sequence[int]]) -> bool:
         """The list of one row, in place of what it was; entries: one tuple per flat column each.
 
         Returns whether the lists behind it moved.
@@ -289,7 +289,7 @@ class Room:
         getattr(group, lists.start)[row + 1 :] += change
         return change != 0 and end < used
 
-    def put_all(self, lists: Lists, lengths: I64, flat: I64) -> None:
+    def put_all(self, lists: RaggedLists, lengths: I64, flat: I64) -> None:
         """The lists of the first rows anew, the others empty; lengths: int64[rows], flat: all entries."""
         self.ensure(**{lists.axis: len(flat)})
         group = getattr(self, lists.group)

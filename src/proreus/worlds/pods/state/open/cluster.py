@@ -62,7 +62,13 @@ from proreus.worlds.pods.state.open.kernels import (
 from proreus.worlds.pods.state.open.nodes import NodeRows
 from proreus.worlds.pods.state.open.shapes import ShapeRows
 from proreus.worlds.pods.state.open.terms import TermRows
-from proreus.worlds.pods.state.open.values import MeasuredLoad, OpenWorkload, Placed, Snapshot, Unlisted
+from proreus.worlds.pods.state.open.values import (
+    ClusterSnapshot,
+    MeasuredLoad,
+    OpenWorkload,
+    Placed,
+    Unlisted,
+)
 from proreus.worlds.pods.state.placement import place
 
 _QUESTION = 0
@@ -331,12 +337,12 @@ class OpenCluster:
         found = zip(self._classes.specs, self._classes.pods, strict=True)
         self._demand, self._turnover, self._stale = demand_of(found), 0, True
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> ClusterSnapshot:
         """What is there, as objects."""
         state, nodes = self._room.state, self._nodes.nodes
         rows = list(self._pod_row.values())
         running = sorted((p for p in rows if state.pod_node[p] >= 0), key=lambda p: int(state.pod_rank[p]))
-        return Snapshot(
+        return ClusterSnapshot(
             nodes=tuple(nodes),
             unlisted=tuple(self._unlisted.get(node.name, Unlisted()) for node in nodes),
             running=tuple(

@@ -11,11 +11,21 @@ from proreus.kernels.arrays import Bool
 from proreus.model.pod import PodSpec
 from proreus.worlds.pods.state.columns import State, Terms
 from proreus.worlds.pods.state.ids import Ids
-from proreus.worlds.pods.state.open.capacity import AVOID, DRAW, FEEL, LIKE, NEED, SHUN, SPREAD, Lists, Room
+from proreus.worlds.pods.state.open.capacity import (
+    AVOID,
+    DRAW,
+    FEEL,
+    LIKE,
+    NEED,
+    SHUN,
+    SPREAD,
+    RaggedLists,
+    Room,
+)
 from proreus.worlds.pods.state.open.nodes import NodeRows
-from proreus.worlds.pods.state.terms import ClassTerms, Group, Selection, class_terms, group_of
+from proreus.worlds.pods.state.terms import ClassTerms, PodSelection, SelectorGroup, class_terms, group_of
 
-Term: TypeAlias = tuple[str, Selection]
+Term: TypeAlias = tuple[str, PodSelection]
 """Topology key, and whom it selects."""
 _LISTS = (NEED, AVOID, LIKE, DRAW, SPREAD)
 
@@ -31,7 +41,7 @@ class TermRows:
         """Told when spread constraints of other classes got other places: caches may go by these."""
         self._ids: Ids[Term] = Ids()
         self._of_class: dict[int, list[Term]] = {}
-        self._groups: dict[int, tuple[Group, bool]] = {}
+        self._groups: dict[int, tuple[SelectorGroup, bool]] = {}
         """What selectors see of each class, and whether its pods stay."""
         self._drawn: dict[int, int] = {}
         self._avoided: dict[int, int] = {}
@@ -93,7 +103,7 @@ class TermRows:
         self._list(SHUN, sorted(self._avoided))
         self._stale = False
 
-    def _list(self, lists: Lists, terms: list[int]) -> None:
+    def _list(self, lists: RaggedLists, terms: list[int]) -> None:
         selects: Bool = self._room.terms.selects[terms]
         _, place = np.nonzero(selects.T)
         flat = np.array(terms, dtype=np.int64)[place]
@@ -106,7 +116,7 @@ class TermRows:
             self._room.ensure(T=t + 1)
             columns = self._room.terms
             columns.key[t] = self._nodes.take_key(term[0])
-            picked: dict[Group, bool] = {}
+            picked: dict[SelectorGroup, bool] = {}
             for c, (group, stays) in self._groups.items():
                 if group not in picked:
                     picked[group] = term[1].picks(group)
@@ -114,6 +124,6 @@ class TermRows:
             self.count(t)
         return t
 
-    def _selects(self, selection: Selection, c: int) -> bool:
+    def _selects(self, selection: PodSelection, c: int) -> bool:
         group, stays = self._groups[c]
         return selection.picks(group) and (stays or not selection.staying)

@@ -8,7 +8,7 @@ from proreus.model.node import Node
 from proreus.model.pod import Pod
 from proreus.model.resources import Resources
 from proreus.model.workload import DisruptionBudget, Workload
-from proreus.worlds.pods.state.demand import Demand
+from proreus.worlds.pods.state.demand import ResourceDemand
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class MeasuredLoad:
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class ClusterSnapshot:
     """What is there, as objects."""
 
     nodes: tuple[Node, ...]
@@ -54,7 +54,7 @@ class Snapshot:
     """In the order in which they were bound."""
     waiting: tuple[Pod, ...]
     budgets: tuple[DisruptionBudget, ...]
-    demand: Demand
+    demand: ResourceDemand
     """As it was renewed last."""
 
 

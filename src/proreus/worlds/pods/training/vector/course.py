@@ -28,7 +28,7 @@ from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.catalogue import make_policy
 from proreus.worlds.pods.policies.vector.model import VectorModel, draw_of
 from proreus.worlds.pods.policies.vector.plugin import VolcanoPlugin, plugin_scores
-from proreus.worlds.pods.policies.vector.refusals import Refusals
+from proreus.worlds.pods.policies.vector.refusals import RefusalMemory
 from proreus.worlds.pods.simulation.outcome import PodsOutcome
 from proreus.worlds.pods.simulation.world import PodsWorld
 from proreus.worlds.pods.state.compile import Compiled, compile_workload
@@ -86,7 +86,7 @@ def play(
     held_up: list[float] = []
     masks: list[Bool] = []
     everything = np.ones(actions, dtype=np.bool_)
-    refusals = Refusals(len(compiled.workload.nodes))
+    refusals = RefusalMemory(len(compiled.workload.nodes))
     while (observation := world.next_decision()) is not None:
         legal = observation.refusals() == 0
         if not legal.any():
@@ -178,7 +178,7 @@ def drive(model: VectorModel, compiled: Compiled, way: Way) -> PodsOutcome:
         return simulate(compiled, MaskedModel(model))
     actions = action_count(len(compiled.workload.nodes))
 
-    refusals = Refusals(len(compiled.workload.nodes))
+    refusals = RefusalMemory(len(compiled.workload.nodes))
 
     def predict(state: F64) -> int:
         draw = draw_of(0, 1, state) if way == "drawn" else -1.0

@@ -22,7 +22,7 @@ from proreus.learning.evaluation import confirming
 from proreus.learning.gradient_run import GradientRun
 from proreus.learning.improvement import Gains, Improvement, improvement, same_weights
 from proreus.learning.optimiser import linear
-from proreus.learning.run_folder import Identity, NamedScenario
+from proreus.learning.run_folder import NamedScenario, RunIdentity
 from proreus.learning.step import Update
 from proreus.model.errors import UsageError
 from proreus.model.experience import Experience
@@ -92,7 +92,7 @@ def train_vector(
 ) -> Iterator[VectorReport]:
     """Train to the end, or until `stopped` says so between two updates; course: what to call it, and it."""
     name, cluster = course
-    identity = Identity(
+    identity = RunIdentity(
         world="pods",
         algorithm="ppo",
         kind=SCORER,

@@ -17,7 +17,7 @@ import numpy as np
 from proreus.kernels.arrays import I64
 from proreus.model.errors import UsageError, needs_extra
 from proreus.worlds.rebalance.snapshots.policies.dual_bound import Market, lowest_bound
-from proreus.worlds.rebalance.snapshots.policies.plan_assembly import Effort, assemble
+from proreus.worlds.rebalance.snapshots.policies.plan_assembly import AssemblyEffort, assemble
 from proreus.worlds.rebalance.snapshots.policies.plans import best_part, change_of, ordered_plan
 from proreus.worlds.rebalance.snapshots.policies.search import SearchOptions, search_plan
 from proreus.worlds.rebalance.snapshots.policies.search_state import whole_pieces
@@ -46,7 +46,7 @@ class SnapshotTuning:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class ProvenPlan:
     """A plan and what is known of it."""
 
     plan: I64
@@ -80,14 +80,14 @@ class Found:
         return f"{told}; the clock ended it, another run may differ" if self.by_clock else told
 
 
-def find_plan(machines: Machines, budget: int, *, seconds: float, seed: int = 0) -> Found:
+def find_plan(machines: Machines, budget: int, *, seconds: float, seed: int = 0) -> ProvenPlan:
     """The best plan of at most `budget` migrations that these seconds find."""
     if budget < 1 or not machines.machine.shape[0]:
         pieces = whole_pieces(machines)
-        return Found(np.empty((0, 3), dtype=np.int64), pieces, pieces, by_clock=False)
+        return ProvenPlan(np.empty((0, 3), dtype=np.int64), pieces, pieces, by_clock=False)
     begin = time.perf_counter()
     deadline = begin + seconds
-    found = Found(*_annealed(machines, budget, seed, 0), bound=None, by_clock=False)
+    found = ProvenPlan(*_annealed(machines, budget, seed, 0), bound=None, by_clock=False)
     took = time.perf_counter() - begin
     found = _with_solver(machines, budget, found, deadline)
     for again in range(1, _ROUNDS):
@@ -95,12 +95,12 @@ def find_plan(machines: Machines, budget: int, *, seconds: float, seed: int = 0)
         if found.proven:
             break
         if time.perf_counter() + took > deadline:
-            return Found(found.plan, found.pieces, found.bound, by_clock=True)
+            return ProvenPlan(found.plan, found.pieces, found.bound, by_clock=True)
         began = time.perf_counter()
         plan, pieces = _annealed(machines, budget, seed, again)
         took = time.perf_counter() - began
         if pieces > found.pieces:
-            found = Found(plan, pieces, found.bound, found.by_clock)
+            found = ProvenPlan(plan, pieces, found.bound, found.by_clock)
     return found
 
 
@@ -110,7 +110,7 @@ def _annealed(machines: Machines, budget: int, seed: int, again: int) -> tuple[I
     return best_part(machines, search_plan(machines, budget, options))
 
 
-def _with_solver(machines: Machines, budget: int, found: Found, deadline: float) -> Found:
+def _with_solver(machines: Machines, budget: int, found: ProvenPlan, deadline: float) -> ProvenPlan:
     """The same or a better plan, with a bound on all of them."""
     highs = highs_module()
     if highs is None:
@@ -130,9 +130,9 @@ def _with_solver(machines: Machines, budget: int, found: Found, deadline: float)
         left = deadline - time.perf_counter()
         if pieces == bound or left <= 0:
             break
-        change = assemble(highs, machines, priced, budget, Effort(left, breadth, lot))
+        change = assemble(highs, machines, priced, budget, AssemblyEffort(left, breadth, lot))
         other, reached = ordered_plan(machines, kind, change, budget)
         by_clock = by_clock or time.perf_counter() > deadline
         if reached > pieces:
             plan, pieces = other, reached
-    return Found(plan, pieces, bound, by_clock)
+    return ProvenPlan(plan, pieces, bound, by_clock)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from proreus.kernels.arrays import I64
 from proreus.model.errors import UsageError
 from proreus.policies.catalogue import Catalogue, Rule
-from proreus.worlds.rebalance.snapshots.policies.anytime import Found, SnapshotTuning, find_plan
+from proreus.worlds.rebalance.snapshots.policies.anytime import ProvenPlan, SnapshotTuning, find_plan
 from proreus.worlds.rebalance.snapshots.policies.exact import solve
 from proreus.worlds.rebalance.snapshots.policies.policy import (
     Choose,
@@ -55,7 +55,7 @@ def _exact(name: str, options: SnapshotTuning, seed: int) -> SnapshotPolicy:
         if found.bound is not None and not found.proven:
             solved = solve(machines, budget, seconds=seconds, start=found.plan)
             bound = min(solved.bound, found.bound)
-            found = Found(solved.plan, solved.pieces, bound, by_clock=not solved.optimal)
+            found = ProvenPlan(solved.plan, solved.pieces, bound, by_clock=not solved.optimal)
         return found.plan, found.remark(budget, seconds)
 
     return SnapshotPlanner(name, plan, seed)

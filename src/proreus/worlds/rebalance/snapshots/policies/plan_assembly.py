@@ -51,7 +51,7 @@ class _Columns:
 
 
 @dataclass(frozen=True)
-class Effort:
+class AssemblyEffort:
     """How much the solver may choose from, and for how long."""
 
     seconds: float
@@ -61,7 +61,7 @@ class Effort:
     """Which of them, and which of equal plans."""
 
 
-def assemble(highs: Any, machines: Machines, priced: Priced, budget: int, effort: Effort) -> I64:
+def assemble(highs: Any, machines: Machines, priced: Priced, budget: int, effort: AssemblyEffort) -> I64:
     """int64[P, 2, K], the change of every NUMA node in the best plan that the candidates allow."""
     _, representative = kinds_of(machines)
     columns = _few(_with_room(machines, representative, priced), budget, effort)
@@ -95,7 +95,7 @@ def _with_room(machines: Machines, representative: I64, priced: Priced) -> _Colu
     return columns.only(np.flatnonzero((after >= 0).all(axis=(1, 2)) & (worth >= -_LOSING)))
 
 
-def _few(columns: _Columns, budget: int, effort: Effort) -> _Columns:
+def _few(columns: _Columns, budget: int, effort: AssemblyEffort) -> _Columns:
     """Of many changes with the same effect only as many as a plan may need, on machines by lot."""
     effects = np.column_stack([columns.gain, columns.comes, columns.net])
     _, effect = np.unique(effects, axis=0, return_inverse=True)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proreus.data.cleaning.pipeline import REQUESTS_FILE, WINDOWS_FILE
-from proreus.data.table import Row, read_filled_table
+from proreus.data.table import TableRow, read_filled_table
 from proreus.data.text_file import read_lines
 from proreus.data.vm_lifetimes import read_lifetimes
 from proreus.model.errors import UsageError
@@ -150,7 +150,7 @@ def read_monitor(path: Path, scale: tuple[float, float] = MONITOR_SCALE) -> Requ
     return windows_of("monitor", deployment, window, pod, amount)
 
 
-def _moment(row: Row) -> float:
+def _moment(row: TableRow) -> float:
     try:
         return datetime.fromisoformat(row.text("time_utc")).timestamp()
     except ValueError:

@@ -32,7 +32,7 @@ rule with it."""
 
 
 @dataclass(frozen=True, eq=False)
-class Experts:
+class MoveExperts:
     """K scorers for P prices, and where each stands."""
 
     names: tuple[str, ...]
@@ -81,7 +81,7 @@ def price_of(wishes: Mapping[str, float]) -> float:
     return migrations / violations if violations else np.inf
 
 
-def read_experts(checkpoint: Checkpoint, folder: Path) -> Experts:
+def read_experts(checkpoint: Checkpoint, folder: Path) -> MoveExperts:
     """The experts of a checkpoint."""
     names = names_in(checkpoint.card.config, "experts", folder)
     count = checkpoint.tensors["prices"].size if "prices" in checkpoint.tensors else 0
@@ -90,4 +90,4 @@ def read_experts(checkpoint: Checkpoint, folder: Path) -> Experts:
         raise InputError("needs numbers above 0 in ascending order", file=folder, field="prices")
     stands = finite_tensor(checkpoint, "stands", (len(names), len(FIGURES)), folder)
     weights = finite_tensor(checkpoint, "weights", (count, len(names), len(FEATURES)), folder)
-    return Experts(names, stands, prices, weights)
+    return MoveExperts(names, stands, prices, weights)

@@ -9,7 +9,7 @@ import numpy as np
 
 from proreus.kernels.arrays import F64
 from proreus.model.errors import InputError, UsageError
-from proreus.policies.catalogue import Catalogue, Kind, Rule
+from proreus.policies.catalogue import Catalogue, CheckpointKind, Rule
 from proreus.policies.checkpoint import Checkpoint
 from proreus.policies.experts import read_wishes
 from proreus.worlds.rebalance.windows.encoding.moves import BASIC, FEATURES, VERSION
@@ -100,7 +100,10 @@ MOVE_POLICIES = Catalogue(
         "balance": _rule("the move that lowers the variance of loads most", BALANCE),
     },
     main=("hotspot", "balance", "nothing", "learned"),
-    kinds={KIND: Kind(VERSION, _learned), ADAPTS: Kind(VERSION, _adaptive, told=_weighed)},
+    kinds={
+        KIND: CheckpointKind(VERSION, _learned),
+        ADAPTS: CheckpointKind(VERSION, _adaptive, told=_weighed),
+    },
     options=MovePolicyOptions,
     shipped=_PRETRAINED / "adaptive",
     earlier={"learned-linear": _PRETRAINED / "moves"},

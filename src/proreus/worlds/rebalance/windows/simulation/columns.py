@@ -10,7 +10,7 @@ from proreus.worlds.rebalance.windows.state import Hosting
 
 
 @packable
-class Stream(NamedTuple):
+class RequestStream(NamedTuple):
     """The requests; they never change."""
 
     first: I64  # [W * P + 1] where the requests of a window and pod begin
@@ -22,7 +22,7 @@ class Stream(NamedTuple):
 
 
 @packable
-class Run(NamedTuple):
+class WindowsColumns(NamedTuple):
     """One run over some of the windows."""
 
     hosting: Hosting

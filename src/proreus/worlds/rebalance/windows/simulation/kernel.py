@@ -30,8 +30,8 @@ from proreus.worlds.rebalance.windows.simulation.columns import (
     W_OVER,
     W_UNDER,
     W_UNMET,
-    Run,
-    Stream,
+    RequestStream,
+    WindowsColumns,
 )
 from proreus.worlds.rebalance.windows.state import (
     BUDGET,
@@ -69,7 +69,7 @@ def fill_demand(first: I64, amount: F64, standing: F64, cumulative: bool, demand
 
 
 @compiled
-def begin_run(stream: Stream, run: Run, first: int) -> None:
+def begin_run(stream: RequestStream, run: WindowsColumns, first: int) -> None:
     """Every pod where it stood at first, before window `first`."""
     hosting = run.hosting
     run.clock[NOW] = first
@@ -83,7 +83,7 @@ def begin_run(stream: Stream, run: Run, first: int) -> None:
 
 
 @compiled
-def foresee(stream: Stream, run: Run) -> None:
+def foresee(stream: RequestStream, run: WindowsColumns) -> None:
     """The forecasts for the window that is next, from the windows before it alone."""
     now, forecast = run.clock[NOW], run.hosting.forecast
     for pod in range(stream.start.size):
@@ -114,7 +114,7 @@ def _mean(total: F64, begin: int, end: int, pod: int, resource: int) -> float:
 
 
 @compiled
-def migrate(run: Run, pod: int, node: int) -> float:
+def migrate(run: WindowsColumns, pod: int, node: int) -> float:
     """A move that is allowed; its reward, which is minus its cost."""
     hosting, source = run.hosting, run.hosting.where[pod]
     asked = 0.0  # in percent of the node, so that the units of cpu and mem do not matter
@@ -129,7 +129,7 @@ def migrate(run: Run, pod: int, node: int) -> float:
 
 
 @compiled
-def close_window(stream: Stream, run: Run) -> float:
+def close_window(stream: RequestStream, run: WindowsColumns) -> float:
     """Serve the requests of the window, give back what they held; the reward without that of the moves."""
     hosting, outcome = run.hosting, run.outcome
     if hosting.tally[LEFT] == hosting.tally[BUDGET]:
@@ -153,7 +153,7 @@ def close_window(stream: Stream, run: Run) -> float:
 
 
 @compiled
-def _serve(stream: Stream, run: Run, node: int, count: int) -> None:
+def _serve(stream: RequestStream, run: WindowsColumns, node: int, count: int) -> None:
     """The window on one node, step by step; its pods are the first `count` members."""
     pods, now, group = stream.start.size, run.clock[NOW], run.option[GROUP]
     longest = 0
@@ -181,7 +181,7 @@ def _serve(stream: Stream, run: Run, node: int, count: int) -> None:
 
 
 @compiled
-def _judge(stream: Stream, run: Run, node: int, count: int, at: tuple[int, int]) -> None:
+def _judge(stream: RequestStream, run: WindowsColumns, node: int, count: int, at: tuple[int, int]) -> None:
     """One step of a node: at = (step, requests that it brings)."""
     capacity, outcome = run.hosting.capacity[node], run.outcome
     cpu, mem = 0.0, 0.0
@@ -207,7 +207,7 @@ def _judge(stream: Stream, run: Run, node: int, count: int, at: tuple[int, int])
 
 
 @compiled
-def _hit(stream: Stream, run: Run, node: int, count: int, step: int) -> int:
+def _hit(stream: RequestStream, run: WindowsColumns, node: int, count: int, step: int) -> int:
     """Requests of this step that do not get all they ask for, the smallest being satisfied first."""
     pods, now, group = stream.start.size, run.clock[NOW], run.option[GROUP]
     capacity = run.hosting.capacity[node]

@@ -17,8 +17,8 @@ from proreus.worlds.rebalance.windows.simulation.columns import (
     NOW,
     OPTIONS,
     OUTCOMES,
-    Run,
-    Stream,
+    RequestStream,
+    WindowsColumns,
 )
 from proreus.worlds.rebalance.windows.simulation.kernel import begin_run, close_window, fill_demand, migrate
 from proreus.worlds.rebalance.windows.state import (
@@ -85,7 +85,7 @@ class WindowsOptions:
             )
 
 
-def compile_stream(windows: RequestWindows, options: WindowsOptions) -> Stream:
+def compile_stream(windows: RequestWindows, options: WindowsOptions) -> RequestStream:
     """The requests as columns."""
     deployment = windows.deployment
     counts = np.bincount(deployment.where, minlength=len(deployment.node_names))
@@ -97,10 +97,10 @@ def compile_stream(windows: RequestWindows, options: WindowsOptions) -> Stream:
     fill_demand(first, amount, standing, options.service == "parallel", demand)
     total = np.concatenate([np.zeros((1, *demand.shape[1:])), np.cumsum(demand, axis=0)])
     where = deployment.where.astype(np.int64)
-    return pack(Stream(first, amount, standing, where, demand, total))
+    return pack(RequestStream(first, amount, standing, where, demand, total))
 
 
-def new_run(windows: RequestWindows, options: WindowsOptions) -> Run:
+def new_run(windows: RequestWindows, options: WindowsOptions) -> WindowsColumns:
     """The arrays of a run; `begin_run` sets them to a start."""
     nodes, pods = len(windows.deployment.node_names), len(windows.deployment.pod_names)
     parallel = options.service == "parallel"
@@ -119,7 +119,7 @@ def new_run(windows: RequestWindows, options: WindowsOptions) -> Run:
         threshold=np.array([options.threshold]),
     )
     return pack(
-        Run(
+        WindowsColumns(
             hosting=hosting,
             clock=np.zeros(2, dtype=np.int64),
             option=np.array(option, dtype=np.int64),
@@ -140,7 +140,7 @@ class WindowsWorld:
         self,
         windows: RequestWindows,
         options: WindowsOptions | None = None,
-        stream: Stream | None = None,
+        stream: RequestStream | None = None,
     ) -> None:
         """`stream`: the requests as columns, where another world has them already."""
         self.windows = windows

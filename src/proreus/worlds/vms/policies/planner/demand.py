@@ -10,7 +10,7 @@ import numpy as np
 from proreus.kernels.arrays import F64, I32, I64
 from proreus.kernels.structs import pack
 from proreus.worlds.vms.model import FULL_CODES
-from proreus.worlds.vms.policies.planner.futures import Future
+from proreus.worlds.vms.policies.planner.futures import VmFuture
 from proreus.worlds.vms.state.observation import Past, VmObservation
 from proreus.worlds.vms.state.servers import NOWHERE
 
@@ -23,7 +23,7 @@ _STRETCH = 10
 
 
 @dataclass
-class Demand:
+class ObservedDemand:
     """The memory of one run."""
 
     run: int
@@ -111,7 +111,7 @@ class Outlook:
     running: Runners
     stays: Stays
 
-    def future(self, length: int, random: np.random.Generator) -> Future:
+    def future(self, length: int, random: np.random.Generator) -> VmFuture:
         """One of so many machines to come, the one at hand and those in line among them."""
         observation, running = self.observation, self.running
         line = slice(self.past.machine, self.past.machine + length)
@@ -125,7 +125,7 @@ class Outlook:
         order = np.argsort(left, kind="stable")
         nobody = np.zeros(left.size)
         return pack(
-            Future(
+            VmFuture(
                 flavour=np.concatenate([running.flavour[order], coming]),
                 place=np.concatenate([running.place[order], np.zeros(coming.size, dtype=np.int32)]),
                 # What the machine at hand has waited already is past.

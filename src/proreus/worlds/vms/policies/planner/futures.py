@@ -23,7 +23,7 @@ LANE, RUNNING, FULL = range(3)
 
 
 @packable
-class Future(NamedTuple):
+class VmFuture(NamedTuple):
     """R machines that run, in the order in which they leave, then the one at hand and those to come."""
 
     flavour: I32  # [R + H]
@@ -61,7 +61,7 @@ def new_board(servers: Servers, flavours: Flavours, most: int) -> Board:
 
 
 @compiled
-def play_future(board: Board, servers: Servers, rule: VmRule, future: Future, place: int) -> float:
+def play_future(board: Board, servers: Servers, rule: VmRule, future: VmFuture, place: int) -> float:
     """What comes of it if the machine at hand goes to `place`, more is better: machines placed before one
     finds no room, or minus those turned away, or minus the seconds waited."""
     _set_up(board, servers, future)
@@ -96,7 +96,7 @@ def play_future(board: Board, servers: Servers, rule: VmRule, future: Future, pl
 
 
 @compiled
-def _set_up(board: Board, servers: Servers, future: Future) -> None:
+def _set_up(board: Board, servers: Servers, future: VmFuture) -> None:
     """The servers as they are, and who will leave them when."""
     own, lane, running = board.servers, future.given[LANE], future.given[RUNNING]
     own.free[0] = servers.free[lane]
@@ -112,7 +112,7 @@ def _set_up(board: Board, servers: Servers, future: Future) -> None:
 
 
 @compiled
-def _leave_until(board: Board, future: Future, moment: float) -> None:
+def _leave_until(board: Board, future: VmFuture, moment: float) -> None:
     while board.queued[0] > 0 and board.leaving[0, 0] <= moment:
         machine = first_to_leave(board.leaving, board.leaver, 0, board.queued[0])
         board.queued[0] -= 1

@@ -16,8 +16,8 @@ from proreus.worlds.vms.policies.adaptive import AdaptiveVmPolicy
 from proreus.worlds.vms.policies.columns import VmRule
 from proreus.worlds.vms.policies.explanation import place_name, told
 from proreus.worlds.vms.policies.planner.candidates import candidates
-from proreus.worlds.vms.policies.planner.demand import LEAST_SEEN, Demand
-from proreus.worlds.vms.policies.planner.futures import Board, Future, new_board, play_future
+from proreus.worlds.vms.policies.planner.demand import LEAST_SEEN, ObservedDemand
+from proreus.worlds.vms.policies.planner.futures import Board, VmFuture, new_board, play_future
 from proreus.worlds.vms.policies.policy import VmRulePolicy
 from proreus.worlds.vms.state.observation import VmObservation
 from proreus.worlds.vms.state.servers import Servers
@@ -58,7 +58,7 @@ class VmPlanner:
     effort: Effort = field(default_factory=Effort)
     seed: int = 0
     clock: Callable[[], float] = perf_counter
-    _demand: Demand | None = field(default=None, init=False, repr=False)
+    _demand: ObservedDemand | None = field(default=None, init=False, repr=False)
     _table: _Table | None = field(default=None, init=False, repr=False)
 
     def fresh(self, seed: int) -> VmPlanner:
@@ -113,7 +113,7 @@ class VmPlanner:
         places = [choice]
         if past is not None:
             if self._demand is None or not self._demand.belongs_to(past):
-                self._demand = Demand(past.run)
+                self._demand = ObservedDemand(past.run)
             self._demand.see(observation, past)
             if past.flavour.size >= LEAST_SEEN:
                 places = candidates(observation, table.settled.rule, choice)
@@ -121,7 +121,9 @@ class VmPlanner:
                 return places, self._values(observation, self._demand, places, since)
         return [choice], np.zeros((1, 0))
 
-    def _values(self, observation: VmObservation, demand: Demand, places: list[int], since: float) -> F64:
+    def _values(
+        self, observation: VmObservation, demand: ObservedDemand, places: list[int], since: float
+    ) -> F64:
         """[places, futures]: every place in the same futures, until there are enough or time is up."""
         table, past = self._at(observation), observation.past
         assert past is not None, "asked for only where something is told of it"
@@ -139,7 +141,7 @@ class VmPlanner:
                 break
         return np.array(found).reshape(len(found), len(places)).T
 
-    def _played(self, table: _Table, observation: VmObservation, future: Future, place: int) -> float:
+    def _played(self, table: _Table, observation: VmObservation, future: VmFuture, place: int) -> float:
         """What comes of a place; every future begins with what the base remembers of the cluster."""
         table.rule.lately[:] = table.settled.rule.lately
         return float(play_future(table.board, observation.servers, table.rule, future, place))
