@@ -159,7 +159,6 @@ def _signed_interval(found: Estimate, digits: int) -> str:
 
 
 def as_json(judged: Judged, about: About) -> Mapping[str, Any]:
-    """For --json."""
 
     def told(found: Estimate | None) -> Mapping[str, Any] | None:
         return None if found is None else {"mean": found.mean, "low": found.low, "high": found.high}

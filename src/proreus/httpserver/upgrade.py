@@ -136,7 +136,6 @@ class UpgradableProtocol(BoundedProtocol):
             self.cycle.keep_alive = False
 
     def switch(self, headers: Sequence[tuple[bytes, bytes]]) -> Upgraded:
-        """See `Upgrade.accept`."""
         if self.transport.is_closing() or self.cycle is None or self.cycle.response_started:
             raise ConnectionResetError("the client has gone")
         self._upgraded = Upgraded(self.transport)

@@ -29,8 +29,6 @@ _LEAST_FREE = 1 << 20  # bytes on the disk below which it counts as full
 
 
 class FileReader:
-    """See `LogReader`."""
-
     def __init__(self, folder: Path, since: int = 0) -> None:
         self._folder, self._since = folder, since
         self._reader: SegmentReader | None = None
@@ -92,8 +90,6 @@ class FileReader:
 
 
 class FileLog(GroupedLog):
-    """See `DurableLog`."""
-
     def __init__(
         self,
         folder: Path,

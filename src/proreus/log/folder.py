@@ -25,8 +25,6 @@ _MOST = 64
 
 @dataclass(frozen=True)
 class LogFolder:
-    """See `LogPlace`."""
-
     folder: Path
 
     def names(self) -> list[str]:

@@ -254,7 +254,6 @@ class IsolatedPolicy:
         weakref.finalize(self, host.forget, self.instance)
 
     def within(self, observation: Any, seconds: float, *, reasons: bool = False) -> Made:
-        """See `PolicyHost.ask`."""
         return self.host.ask(self, observation, seconds, reasons=reasons)
 
     def decide(self, observation: Any, /) -> Any:

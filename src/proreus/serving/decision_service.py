@@ -116,11 +116,9 @@ class _Deciding:
         return self.live, self.draw
 
     def decide(self, mask: Bool | None) -> VectorAnswer:
-        """See `answering.Decider`."""
         return self.service.decided(self, mask)
 
     def bids(self, mask: Bool | None) -> F64 | None:
-        """See `answering.Decider`."""
         return self.service.bids(self, mask)
 
 

@@ -137,27 +137,21 @@ class ResourceHost:
     async def execute(
         self, uid: str, container: str, command: Sequence[str], stdin: bytes = b"", timeout: float = 60.0
     ) -> CommandResult:
-        """See `PodExec`."""
         return await self._housed(uid).runtime.execute(uid, container, command, stdin, timeout)
 
     async def begin(self, uid: str, wanted: CommandWanted) -> ContainerSession:
-        """See `PodExec`."""
         return await self._housed(uid).runtime.begin(uid, wanted)
 
     async def attach(self, uid: str, wanted: AttachWanted) -> ContainerSession:
-        """See `PodExec`."""
         return await self._housed(uid).runtime.attach(uid, wanted)
 
     async def connect(self, uid: str, port: int) -> Connection:
-        """See `PodExec`."""
         return await self._housed(uid).runtime.connect(uid, port)
 
     def node_trend(self, name: str, *, day: bool = False) -> Trend:
-        """See `Trends`."""
         return self._measuring.node_trend(name, day=day)
 
     def pod_trend(self, uid: str, *, day: bool = False) -> Trend:
-        """See `Trends`."""
         return self._measuring.pod_trend(self._home.get(uid, ""), uid, day=day)
 
     def _housed(self, uid: str) -> Housed:

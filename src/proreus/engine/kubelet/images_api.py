@@ -23,15 +23,12 @@ class MachineImages:
         self._importing = asyncio.Lock()
 
     async def begin_upload(self) -> str:
-        """See `Uploads.begin`."""
         return await asyncio.to_thread(self._uploads.begin)
 
     async def add_to_upload(self, upload: str, offset: int, piece: bytes) -> int:
-        """See `Uploads.add`."""
         return await asyncio.to_thread(self._uploads.add, upload, offset, piece)
 
     async def drop_upload(self, upload: str) -> None:
-        """See `Uploads.drop`."""
         await asyncio.to_thread(self._uploads.drop, upload)
 
     async def import_upload(self, upload: str, name: str) -> Sequence[Image]:

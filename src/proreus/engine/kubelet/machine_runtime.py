@@ -208,7 +208,6 @@ class MachineRuntime:
         return self._using.stats()
 
     def pod_stats(self) -> Sequence[PodUse]:
-        """See `PodUsage.pod_stats`."""
         return self._using.pod_stats()
 
     def node_stats(self) -> NodeUse:

@@ -59,8 +59,6 @@ class _Waiting:
 
 
 class StatusWriter:
-    """See the module."""
-
     def __init__(self, registry: Registry, recorder: EventRecorder, timers: Timers) -> None:
         self._registry, self._recorder, self._timers = registry, recorder, timers
         self._statuses: dict[str, _Waiting] = {}

@@ -31,8 +31,6 @@ _PRIORITIES = (
 
 
 class Admission:
-    """See the module."""
-
     def __init__(self, shelf: ObjectCache, clock: Callable[[], float]) -> None:
         self._shelf, self._clock = shelf, clock
         self._read_at: dict[str, float] = {}

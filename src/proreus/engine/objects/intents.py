@@ -63,8 +63,6 @@ Step = Write | Remove | Nothing
 
 
 class Intent(Protocol):
-    """See the module."""
-
     kind: Kind
     key: str
     absent: bool

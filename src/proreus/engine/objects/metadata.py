@@ -19,7 +19,6 @@ def uid_of(obj: Mapping[str, Any]) -> str:
 
 
 def name_of(obj: Mapping[str, Any]) -> str:
-    """Its name."""
     return str(obj["metadata"]["name"])
 
 
@@ -35,12 +34,10 @@ def key_of(obj: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def labels_of(obj: Mapping[str, Any]) -> Mapping[str, str]:
-    """Its labels."""
     return obj["metadata"].get("labels") or {}
 
 
 def annotations_of(obj: Mapping[str, Any]) -> Mapping[str, str]:
-    """Its annotations."""
     return obj["metadata"].get("annotations") or {}
 
 

@@ -59,8 +59,6 @@ class _Kept:
 
 
 class ObjectCache:
-    """See the module."""
-
     def __init__(self, store: Store) -> None:
         self._store = store
         self._kept: dict[str, _Kept] = {}

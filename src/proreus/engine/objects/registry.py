@@ -84,8 +84,6 @@ class Listed:
 
 
 class Registry:
-    """See the module."""
-
     def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
         self.store = store
         """For those who keep something else there than objects."""

@@ -42,12 +42,10 @@ class SpawnedCommand:
         self._ended = asyncio.ensure_future(self._watch())
 
     async def read(self, output: OutputStream) -> bytes:
-        """See `ContainerSession`."""
         stream = self._streams.get(output)
         return b"" if stream is None else await stream.read()
 
     async def write(self, data: bytes) -> None:
-        """See `ContainerSession`."""
         if self._stdin is not None and not await self._stdin.write(data):
             await self.end_input()
 
@@ -73,7 +71,6 @@ class SpawnedCommand:
             self._process.send_signal(signal.SIGWINCH)
 
     async def wait(self) -> int:
-        """See `ContainerSession`."""
         return await asyncio.shield(self._ended)
 
     async def close(self) -> None:

@@ -37,7 +37,6 @@ class RegistryReferences:
         self._registry = registry
 
     async def find(self, kind: Kind, namespace: str, name: str) -> Mapping[str, Any] | None:
-        """See `References`."""
         try:
             return await self._registry.get(kind, namespace, name)
         except NotFound:

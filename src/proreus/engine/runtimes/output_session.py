@@ -20,7 +20,6 @@ class PrintedSession:
         self._copying = asyncio.ensure_future(self._copy(printed))
 
     async def read(self, output: OutputStream) -> bytes:
-        """See `Session`."""
         return await self._pipes[output].read()
 
     async def write(self, data: bytes) -> None:
@@ -33,12 +32,10 @@ class PrintedSession:
         """There is no terminal."""
 
     async def wait(self) -> int:
-        """See `Session`."""
         await asyncio.shield(self._copying)
         return self._exit_code
 
     async def close(self) -> None:
-        """See `Session`."""
         self._copying.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._copying

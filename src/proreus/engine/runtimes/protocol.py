@@ -333,8 +333,6 @@ class NodeImages(Protocol):
 
 
 class PodRuntime(PodLogs, PodExec, Protocol):
-    """See the module."""
-
     def subscribe(self, hear: Callable[[PodReport], None]) -> None:
         """Every report from now on goes there; the one listener is the node's agent."""
         ...

@@ -83,8 +83,6 @@ class AgentOptions:
 
 
 class SchedulingAgent:
-    """See the module."""
-
     def __init__(
         self,
         registry: Registry,

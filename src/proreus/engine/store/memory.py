@@ -45,8 +45,6 @@ class _Lease:
 
 
 class MemoryStore:
-    """See `protocol.Store`."""
-
     def __init__(self, clock: Callable[[], float] = time.monotonic, options: StoreOptions = DEFAULTS) -> None:
         self._clock = clock
         self._kept, self._kept_bytes = options.history, options.history_bytes

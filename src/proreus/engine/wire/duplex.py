@@ -75,7 +75,6 @@ class BoundedPipe:
         self._tell()
 
     async def read(self) -> bytes:
-        """See `Source`."""
         while not self._held and not self._ended and not self._unwanted:
             await self._wait()
         data = bytes(self._held)
@@ -118,16 +117,13 @@ class Connection:
             raise ConnectionResetError("the answer is cut short") from error
 
     async def write(self, data: bytes) -> None:
-        """See `Duplex`."""
         self._writer.write(data)
         await self._writer.drain()
 
     async def end(self) -> None:
-        """See `Sink`."""
         if self._writer.can_write_eof():
             with contextlib.suppress(OSError):
                 self._writer.write_eof()
 
     def close(self) -> None:
-        """See `Duplex`."""
         self._writer.close()

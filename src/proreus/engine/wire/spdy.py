@@ -40,18 +40,15 @@ class SpdyStream:
         """Set when the other end has answered, or never will."""
 
     async def read(self) -> bytes:
-        """See `Source`."""
         return await self.incoming.read()
 
     async def write(self, data: bytes) -> None:
-        """See `Sink`."""
         if self.cut or self.ended_here:
             raise ConnectionResetError("the stream is closed")
         if data:
             await self._session.send(Data(self.id, data))
 
     async def end(self) -> None:
-        """See `Sink`."""
         if not (self.cut or self.ended_here):
             self.ended_here = True
             await self._session.send(Data(self.id, b"", fin=True))
@@ -65,8 +62,6 @@ class SpdyStream:
 
 
 class SpdySession:
-    """See the module."""
-
     def __init__(self, duplex: Duplex, *, client: bool = False) -> None:
         self._duplex = duplex
         self._reader, self._writer = FrameReader(), FrameWriter()

@@ -111,7 +111,6 @@ class TunnelledBytes:
         self._socket, self._duplex = socket, duplex
 
     async def read(self) -> bytes:
-        """See `Duplex`."""
         while True:
             message = await self._socket.receive()
             if message is None:
@@ -120,9 +119,7 @@ class TunnelledBytes:
                 return message
 
     async def write(self, data: bytes) -> None:
-        """See `Duplex`."""
         await self._socket.send(data)
 
     def close(self) -> None:
-        """See `Duplex`."""
         self._duplex.close()

@@ -107,7 +107,6 @@ def _check_parts(data: bytes, most: int, field: str) -> None:
 
 
 def read_batch(data: bytes, dimensions: Dimensions) -> StateBatch:
-    """A BatchRequest."""
     # Every state takes eight bytes a number, and every mask a byte an action.
     shortest = min(8 * dimensions.lengths[0], dimensions.actions)
     _check_parts(data, _FEW + len(data) // shortest, "states")
@@ -133,7 +132,6 @@ def _unpacked(packed: bytes, length: int) -> F64:
 
 
 def read_update(data: bytes) -> UpdateRequest:
-    """An UpdateRequest."""
     _check_parts(data, _FEW + 5 * MOST_STEPS, "states")
     asked = parse(decision.UpdateRequest.FromString, data)
     return UpdateRequest(
@@ -170,7 +168,6 @@ def refusal_bytes(refused: Refused) -> bytes:
 
 
 def batch_bytes(decided: BatchDecided) -> bytes:
-    """A BatchResponse."""
     answer = decision.BatchResponse(
         model_version=decided.version,
         decided_by=_decided_by(decided.decided_by),
@@ -184,7 +181,6 @@ def batch_bytes(decided: BatchDecided) -> bytes:
 
 
 def update_bytes(answer: UpdateAnswer) -> bytes:
-    """An UpdateResponse."""
     return decision.UpdateResponse(
         status=answer.status,
         logged=answer.logged,

@@ -44,8 +44,6 @@ Handler = Callable[[RequestTarget, ApiRequest], Awaitable[Answer]]
 
 
 class PodStreams:
-    """See the module."""
-
     def __init__(
         self,
         registry: Registry,

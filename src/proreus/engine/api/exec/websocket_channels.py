@@ -17,7 +17,6 @@ class ChannelSink:
         self._socket, self._mark = socket, bytes((channel,))
 
     async def write(self, data: bytes) -> None:
-        """See `Sink`."""
         await self._socket.send(self._mark + data)
 
     async def end(self) -> None:

@@ -22,8 +22,6 @@ _AGGREGATED = "g=apidiscovery.k8s.io"
 
 
 class ObjectRoutes:
-    """See the module."""
-
     def __init__(
         self,
         registry: Registry,

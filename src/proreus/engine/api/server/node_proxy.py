@@ -106,7 +106,6 @@ class Relayed:
         return list(self._response.headers.raw)
 
     async def body(self) -> bytes:
-        """All of it."""
         kept = bytearray()
         async for piece in self.pieces():
             kept += piece

@@ -59,7 +59,6 @@ Answer = Reply | Stream | Switch
 
 
 async def send_reply(reply: Reply, send: Send) -> None:
-    """All of it."""
     headers = [(b"content-type", reply.media_type), (b"content-length", b"%d" % len(reply.body))]
     await send({"type": "http.response.start", "status": reply.status, "headers": [*headers, *reply.headers]})
     await send({"type": "http.response.body", "body": reply.body})

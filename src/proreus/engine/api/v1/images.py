@@ -45,8 +45,6 @@ class _Import(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class ImageRoutes:
-    """See the module."""
-
     def __init__(self, registry: Registry, held: NodeImages | None, relay: NodeRelay | None = None) -> None:
         self._registry, self._held, self._relay = registry, held, relay
 

@@ -99,8 +99,6 @@ class V1Defaults:
 
 
 class V1Routes:
-    """See the module."""
-
     def __init__(
         self,
         registry: Registry,

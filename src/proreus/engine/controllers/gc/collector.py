@@ -23,8 +23,6 @@ Absent = Set[str]
 
 @dataclass
 class GarbageGraph:
-    """See the module."""
-
     _objects: dict[str, tuple[Kind, Object]] = field(default_factory=dict)
     _dependents: dict[str, set[str]] = field(default_factory=dict)
     _to_judge: dict[str, None] = field(default_factory=dict)

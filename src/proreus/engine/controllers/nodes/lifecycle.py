@@ -62,8 +62,6 @@ class _Node:
 
 @dataclass
 class NodeLifecycle:
-    """See the module."""
-
     patience: Patience = field(default_factory=Patience)
     _nodes: dict[str, _Node] = field(default_factory=dict)
     _pods: dict[str, dict[tuple[str, str], Object]] = field(default_factory=dict)

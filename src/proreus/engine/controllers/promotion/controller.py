@@ -50,8 +50,6 @@ class PromotionOptions:
 
 
 class Promoter:
-    """See the module."""
-
     def __init__(
         self, registry: Registry, timers: Timers, term: Term, options: PromotionOptions | None = None
     ) -> None:

@@ -49,7 +49,6 @@ Weigh = Callable[[Sequence[bytes], Case], Awaitable[Evidence]]
 
 
 def weigh(values: Sequence[bytes], case: Case) -> Evidence:
-    """See the module."""
     segments, damaged = decode_all(values)
     try:
         trace = trace_of(segments, damaged)

@@ -45,8 +45,6 @@ _decided = msgspec.json.Decoder(_Decided)
 
 
 class TraceCore:
-    """See the module."""
-
     def __init__(self, read_spec: ReadSpec, read_node: ReadNode) -> None:
         self._read_spec, self._read_node = read_spec, read_node
         self._pods: dict[str, PodEntry] = {}

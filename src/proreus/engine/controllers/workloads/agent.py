@@ -34,8 +34,6 @@ class OwnedObjects:
 
 @dataclass
 class TaskAgent:
-    """See the module."""
-
     kind: Kind
     failure: str = ""
     """Why the last attempt at making something was refused."""

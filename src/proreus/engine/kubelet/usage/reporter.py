@@ -29,8 +29,6 @@ class NodeLoad:
 
 
 class UsageReporter:
-    """See the module."""
-
     def __init__(self, nodes: Mapping[str, PodRuntime], notes: EphemeralValues) -> None:
         self._runtimes, self._notes = nodes, notes
         self._nodes: dict[str, UsageSeries] = {}
@@ -84,7 +82,6 @@ class UsageReporter:
                 del self._told[name]
 
     def node_trend(self, name: str, *, day: bool = False) -> Trend:
-        """See `Trends`."""
         series = self._nodes.get(name)
         return Trend() if series is None else series.trend(day=day)
 

@@ -29,7 +29,6 @@ class ReferenceCache:
         self._found: dict[tuple[Kind, str, str], Mapping[str, Any] | None] = {}
 
     async def find(self, kind: Kind, namespace: str, name: str) -> Mapping[str, Any] | None:
-        """See `References`."""
         wanted = (kind, namespace, name)
         if wanted not in self._found:
             self._found[wanted] = await self._references.find(kind, namespace, name)

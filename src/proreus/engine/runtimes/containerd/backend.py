@@ -64,8 +64,6 @@ _log = logging.getLogger(__name__)
 
 
 class ContainerdBackend:
-    """See the module."""
-
     scheme = "containerd"
     version = ""
     trouble = ""
@@ -314,11 +312,9 @@ class ContainerdBackend:
         return {one.attributes.id: one.writable_layer.used_bytes.value for one in answer.stats}
 
     async def has_image(self, name: str) -> bool:
-        """See `CriImages.has`."""
         return await self._images.has(name)
 
     async def pull_image(self, name: str) -> int:
-        """See `CriImages.pull`."""
         return await self._images.pull(name)
 
     def images(self) -> Sequence[Image]:
@@ -326,11 +322,9 @@ class ContainerdBackend:
         return self._images.held
 
     async def import_image(self, path: Path, name: str) -> Sequence[Image]:
-        """See `CriImages.import_archive`."""
         return await self._images.import_archive(path, name)
 
     async def remove_image(self, name: str) -> bool:
-        """See `CriImages.remove`."""
         return await self._images.remove(name)
 
     async def close(self) -> None:

@@ -82,36 +82,30 @@ class RemoteSession:
         self._exit_code = asyncio.ensure_future(self._read_status())
 
     async def read(self, output: OutputStream) -> bytes:
-        """See `Session`."""
         stream = self._streams.get(output.value)
         return b"" if stream is None else await stream.read()
 
     async def write(self, data: bytes) -> None:
-        """See `Session`."""
         with contextlib.suppress(ConnectionError):
             if "stdin" in self._streams:
                 await self._streams["stdin"].write(data)
 
     async def end_input(self) -> None:
-        """See `Session`."""
         with contextlib.suppress(ConnectionError):
             if "stdin" in self._streams:
                 await self._streams["stdin"].end()
 
     async def resize(self, size: TerminalSize) -> None:
-        """See `Session`."""
         with contextlib.suppress(ConnectionError):
             if "resize" in self._streams:
                 told = {"Width": size.columns, "Height": size.rows}
                 await self._streams["resize"].write(json.dumps(told).encode() + b"\n")
 
     async def wait(self) -> int:
-        """See `Session`."""
         assert self._exit_code is not None
         return await asyncio.shield(self._exit_code)
 
     async def close(self) -> None:
-        """See `Session`."""
         tasks = [task for task in (self._reading, self._exit_code) if task is not None]
         for task in tasks:
             task.cancel()

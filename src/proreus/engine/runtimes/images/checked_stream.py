@@ -29,7 +29,6 @@ class CheckedStream(io.RawIOBase):
         self._hash = hashlib.sha256()
 
     def readable(self) -> bool:
-        """It is."""
         return True
 
     def seekable(self) -> bool:

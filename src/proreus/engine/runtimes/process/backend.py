@@ -58,8 +58,6 @@ _NOBODY = 65534
 
 
 class ProcessBackend(ShimBackend):
-    """See the module."""
-
     scheme = "process"
     needs_images = own_files = False
     version = __version__

@@ -32,7 +32,6 @@ class AttachedLog(PrintedSession):
         self._folder, self._stdin, self._once = folder, stdin, written.once
 
     async def write(self, data: bytes) -> None:
-        """See `Session`."""
         if self._stdin is not None and not await self._stdin.write(data):
             self._leave()
 
@@ -43,7 +42,6 @@ class AttachedLog(PrintedSession):
         self._leave()
 
     async def close(self) -> None:
-        """See `Session`."""
         await self.end_input()
         await super().close()
 

@@ -118,8 +118,6 @@ def _parts(head: bytes, line: bytes) -> list[bytes]:
 
 
 class ContainerShim:
-    """See the module."""
-
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.spec: dict[str, Any] = json.loads((folder / SPEC).read_bytes())

@@ -23,8 +23,6 @@ _BEHIND = chr(ord("/") + 1)
 
 @dataclass(frozen=True)
 class StorePlace:
-    """See `LogPlace`."""
-
     address: str
     model: str
     owner: str

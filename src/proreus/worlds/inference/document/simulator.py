@@ -65,7 +65,6 @@ class TraceRLSimulator:
 
     @property
     def decisions(self) -> int:
-        """In all."""
         return int(self.end_time / self.config.decision_interval)
 
     def run(self) -> None:

@@ -84,7 +84,6 @@ def fragment_shares(machines: Machines) -> F64:
 
 @compiled
 def free_cores(machines: Machines) -> int:
-    """All free cores."""
     return machines.free[:, :, CPU].sum()
 
 

@@ -66,8 +66,6 @@ def first_fit_while_easy() -> Below:
 
 @dataclass(frozen=True, eq=False)
 class AdaptiveVmPolicy:
-    """See the module."""
-
     name: str
     experts: VmExperts
     seed: int = 0

@@ -109,26 +109,22 @@ class VectorScorer:
         return {"parameters": self.parameters} | ({"memory": self.memory} if len(self.memory) else {})
 
     def accepts(self, state_length: int, actions: int) -> str | None:
-        """See `VectorModel`."""
         nodes = (actions - 2) // 2
         if len(self.memory) and refusal(state_length, actions) is None and nodes != len(self.memory):
             return f"this model knows one cluster of {len(self.memory)} nodes, and is asked about {nodes}"
         return refusal(state_length, actions)
 
     def chances(self, state: F64, actions: int, mask: Bool | None) -> F64:
-        """See `VectorModel`."""
         found: F64 = vector_scorer.chances_of(self._model, state, actions, _rows(mask, actions))
         return found
 
     def decide(self, state: F64, actions: int, mask: Bool | None, draw: float) -> tuple[int, float]:
-        """See `VectorModel`."""
         out = (np.empty(1, dtype=np.int64), np.empty(1))
         rows = _rows(mask, actions)
         vector_scorer.decide_rows(self._model, state.reshape(1, -1), actions, rows, np.array([draw]), out)
         return int(out[0][0]), float(out[1][0])
 
     def decide_batch(self, states: F64, actions: int, masks: Bool | None, draws: F64) -> tuple[I64, F64]:
-        """See `VectorModel`."""
         return _in_threads(vector_scorer.decide_rows, self._model, (states, actions, masks, draws))
 
 
@@ -149,7 +145,6 @@ class VectorMLP:
         return dict(self._tensors)
 
     def accepts(self, state_length: int, actions: int) -> str | None:
-        """See `VectorModel`."""
         if (state_length, actions) != (self.state_length, self.actions):
             return (
                 f"this model takes {self.state_length} inputs and {self.actions} actions, "
@@ -158,19 +153,16 @@ class VectorMLP:
         return None
 
     def chances(self, state: F64, actions: int, mask: Bool | None) -> F64:
-        """See `VectorModel`."""
         found: F64 = vector_mlp.chances_of(self._actor, state, actions, _rows(mask, actions))
         return found
 
     def decide(self, state: F64, actions: int, mask: Bool | None, draw: float) -> tuple[int, float]:
-        """See `VectorModel`."""
         out = (np.empty(1, dtype=np.int64), np.empty(1))
         rows = _rows(mask, actions)
         vector_mlp.decide_rows(self._actor, state.reshape(1, -1), actions, rows, np.array([draw]), out)
         return int(out[0][0]), float(out[1][0])
 
     def decide_batch(self, states: F64, actions: int, masks: Bool | None, draws: F64) -> tuple[I64, F64]:
-        """See `VectorModel`."""
         return _in_threads(vector_mlp.decide_rows, self._actor, (states, actions, masks, draws))
 
 

@@ -103,7 +103,6 @@ class ScorerGradient:
         self._threads = Threads(threads)
 
     def forward(self, states: F64, actions: int) -> tuple[F32, F64]:
-        """See `Gradient`."""
         logits = np.empty((len(states), actions), dtype=np.float32)
         values = np.empty(len(states))
         edges = _edges(len(states))
@@ -116,7 +115,6 @@ class ScorerGradient:
         return logits, values
 
     def backward(self, states: F64, d_logits: F32, d_values: F64, gradient: F64) -> float:
-        """See `Gradient`."""
         parts = np.zeros((_CHUNKS, len(self.flat)), dtype=np.float32)
         edges = _edges(len(states))
 
@@ -128,13 +126,11 @@ class ScorerGradient:
         return add_gradients(parts, gradient)
 
     def scale_value(self, factor: float, shift: float) -> None:
-        """See `Gradient`."""
         part(self.flat, "value")[:] *= np.float32(factor)
         offsets = part(self.flat, "offsets")
         offsets[2] = offsets[2] * factor + shift
 
     def tensors(self) -> dict[str, NDArray[Any]]:
-        """See `Gradient`."""
         params, memory = self._model
         return {"parameters": params.copy()} | ({"memory": memory.copy()} if len(memory) else {})
 
@@ -295,7 +291,6 @@ class MLPGradient:
             start += math.prod(shape)
 
     def forward(self, states: F64, actions: int) -> tuple[F32, F64]:
-        """See `Gradient`."""
         return self._layers("actor", states)[-1], self._layers("critic", states)[-1][:, 0].astype(np.float64)
 
     def _layers(self, side: str, states: F64) -> tuple[F32, F32, F32, F32]:
@@ -307,7 +302,6 @@ class MLPGradient:
         return x, first, second, second @ view[f"{side}.4.weight"].T + view[f"{side}.4.bias"]
 
     def backward(self, states: F64, d_logits: F32, d_values: F64, gradient: F64) -> float:
-        """See `Gradient`."""
         for side, derivative in (("actor", d_logits), ("critic", d_values[:, None].astype(np.float32))):
             x, first, second, _ = self._layers(side, states)
             for layer, inputs in ((4, second), (2, first), (0, x)):
@@ -320,11 +314,9 @@ class MLPGradient:
         return float(np.linalg.norm(gradient))
 
     def scale_value(self, factor: float, shift: float) -> None:
-        """See `Gradient`."""
         self._views["critic.4.weight"][:] *= np.float32(factor)
         bias = self._views["critic.4.bias"]
         bias[:] = bias * np.float32(factor) + np.float32(shift)
 
     def tensors(self) -> dict[str, NDArray[Any]]:
-        """See `Gradient`."""
         return {name: view.copy() for name, view in self._views.items()}

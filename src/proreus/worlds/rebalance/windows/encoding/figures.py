@@ -44,7 +44,6 @@ def nearest(figures: F64, stands: F64) -> int:
 
 @compiled
 def fill_figures(hosting: Hosting, figures: F64) -> None:
-    """Fill `figures` [FIGURES]."""
     nodes, pods = hosting.pods.size, hosting.where.size
     asked, daily, churn, peaks, drift, largest = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     load = 0.0
