@@ -76,7 +76,7 @@ def asking_beside(ask: Callable[[], None]) -> Iterator[list[float]]:
 
 def children(process: int) -> list[int]:
     """Of a process, as the kernel lists them."""
-    found: list[int] = []
+    children: list[int] = []
     for thread in Path(f"/proc/{process}/task").iterdir():
-        found += map(int, (thread / "children").read_text().split())
-    return found
+        children += map(int, (thread / "children").read_text().split())
+    return children

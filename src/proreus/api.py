@@ -160,7 +160,7 @@ def train(
         task = resumed(learner, Path(resume), workers, lambda entry: read_back(found, entry, None), settings)
     else:
         asked = _listed(scenarios, "load") or [*found.lessons]
-        chosen = tuple(make_scenario(world, one) if isinstance(one, str) else one for one in asked)
+        chosen = tuple(make_scenario(world, name) if isinstance(name, str) else name for name in asked)
         folder = Path(out or Path("runs") / world)
         task = Task(chosen, _configs(learner, settings), workers, folder, resume=False)
     summary: dict[str, Any] = {}

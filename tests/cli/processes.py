@@ -17,40 +17,40 @@ PROC = Path("/proc")
 
 def members(group: int) -> list[int]:
     """Living processes of a process group; a zombie is not alive."""
-    found = []
+    members = []
     for folder in PROC.iterdir():
         try:
             state, _, of = (folder / "stat").read_text().rpartition(")")[2].split()[:3]
         except (OSError, ValueError):
             continue
         if int(of) == group and state != "Z":
-            found.append(int(folder.name))
-    return found
+            members.append(int(folder.name))
+    return members
 
 
 def workers(group: int, named: bytes = b"spawn_main") -> list[int]:
     """The worker processes of a group, by a word of their command line."""
-    found = []
+    workers = []
     for member in members(group):
         try:
             if named in (PROC / str(member) / "cmdline").read_bytes():
-                found.append(member)
+                workers.append(member)
         except OSError:
             continue
-    return found
+    return workers
 
 
 def deaf_workers(group: int) -> list[bool]:
     """Per worker of a process group, whether Ctrl-C passes it by (it ignores or blocks SIGINT)."""
-    found = []
+    deaf_workers = []
     for worker in workers(group):
         try:
             lines = (PROC / str(worker) / "status").read_text().splitlines()
         except OSError:
             continue
         masks = [int(line.split()[1], 16) for line in lines if line.startswith(("SigIgn", "SigBlk"))]
-        found.append(any(mask >> (signal.SIGINT - 1) & 1 for mask in masks))
-    return found
+        deaf_workers.append(any(mask >> (signal.SIGINT - 1) & 1 for mask in masks))
+    return deaf_workers
 
 
 def cpu_seconds(process: int) -> float:

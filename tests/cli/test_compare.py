@@ -91,11 +91,11 @@ def test_a_folder_name_with_markup_is_printed_as_it_is(out: str, proreus: Proreu
 def test_data_list_without_a_folder(proreus: Proreus, tmp_path: Path) -> None:
     ended = proreus("data", "list", "--json", "d.json")
     assert (ended.code, ended.err) == (0, "")
-    found = json.loads((tmp_path / "d.json").read_text())["datasets"]
+    datasets = json.loads((tmp_path / "d.json").read_text())["datasets"]
     names = [name for known in registered() for name in world(known).datasets]
-    assert [row["name"] for row in found] == names
+    assert [row["name"] for row in datasets] == names
     keys = ["name", "here", "what", "licence", "address", "world"]
-    assert all(list(row) == keys and row["here"] is False for row in found)
+    assert all(list(row) == keys and row["here"] is False for row in datasets)
 
 
 def test_data_list_with_some_data(proreus: Proreus, tmp_path: Path) -> None:
@@ -110,8 +110,8 @@ def test_data_list_with_some_data(proreus: Proreus, tmp_path: Path) -> None:
 def test_data_list_does_not_claim_what_is_not_there(proreus: Proreus, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     assert proreus("data", "list", "--data", "data", "--json", "d.json").code == 0
-    found = json.loads((tmp_path / "d.json").read_text())["datasets"]
-    assert [row["name"] for row in found if row["here"]] == []
+    datasets = json.loads((tmp_path / "d.json").read_text())["datasets"]
+    assert [row["name"] for row in datasets if row["here"]] == []
 
 
 @pytest.fixture(scope="module")

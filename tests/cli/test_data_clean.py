@@ -21,8 +21,8 @@ def test_it_writes_windows_requests_and_an_account(
     words = ["data", "clean", str(log), "--out", str(tmp_path / "out"), "--pods", "2", "--json", str(account)]
     assert main(words) == 0
     assert "3 rows in = 2 out + 1 dropped" in capsys.readouterr().out
-    told = json.loads(account.read_text())
-    rules = {rule["rule"]: rule for rule in told["rules"]}
+    document = json.loads(account.read_text())
+    rules = {rule["rule"]: rule for rule in document["rules"]}
     assert rules["not finite"]["dropped"] == 1 and rules["not finite"]["first_lines"] == [3]
     assert (tmp_path / "out" / "windows.csv").read_text().splitlines() == [
         "window_start,pod,cpu,mem,requests",

@@ -74,7 +74,7 @@ def test_what_was_fetched_is_played(
     monkeypatch.setenv("XDG_DATA_HOME", str(Path("home").absolute()))
     words = ("data", "fetch", "k8ssim/mrp", "--mirror", address, "--json", "fetched.json")
     assert proreus(*words).code == 0
-    assert [one["fetched"] for one in json.loads(Path("fetched.json").read_text())["files"]] == [True, True]
+    assert [file["fetched"] for file in json.loads(Path("fetched.json").read_text())["files"]] == [True, True]
     assert "here already" in proreus(*words).out
     assert proreus("simulate", "pods", "--scenario", "k8ssim/mrp").code == 0
     listed = proreus("data", "list", "--json", "list.json")

@@ -28,8 +28,8 @@ def test_what_one_place_alone_has_is_its_own() -> None:
         Verdict("prompt pool", "", {"pending prompts": 2.5, "wanted use": 0.6}, 4.0),
         Verdict("token pool", "", {"KV memory": 0.7, "wanted use": 0.6}, 3.0),
     )
-    told = Explanation("apa", "12", None, verdicts, "A note.", "starts 2 prompt", "", "pool", "wanted")
-    lines = printed(told)
+    explanation = Explanation("apa", "12", None, verdicts, "A note.", "starts 2 prompt", "", "pool", "wanted")
+    lines = printed(explanation)
     assert lines[0].rstrip() == "decision 12 starts 2 prompt (apa)"
     (head,) = [line for line in lines if "wanted" in line and "┃" in line]
     assert "pending prompts" in head and "KV memory" in head and "wanted use" not in head
@@ -48,7 +48,7 @@ def test_many_scores_stand_below_each_other_rather_than_break(width: int) -> Non
     lines = printed(Explanation("planner", "7", 0, verdicts, "A note.", "goes on", "server 0/0"), width)
     assert max(map(len, lines)) <= width
     cells = [cell.strip() for line in lines if line.startswith("│") for cell in line.strip("│").split("│")]
-    figures = [f"{value:,.3f}" for one in verdicts for value in one.scores.values() if value % 1]
+    figures = [f"{value:,.3f}" for verdict in verdicts for value in verdict.scores.values() if value % 1]
     assert all(figure in cells for figure in (*figures, "-6.002", "-8.002"))
     heads = " ".join(line for line in lines if line.startswith("┃"))
     assert heads.count("squared") == 8 and "A note." in lines[-1]

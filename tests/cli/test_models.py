@@ -18,11 +18,11 @@ from tests.serving.serving_cases import a_store
 @pytest.fixture
 def store(tmp_path: Path) -> ModelStore:
     """Three versions of "vector", of which the second is live and the third rejected."""
-    found = a_store(tmp_path / "models")
-    found.add("vector", checkpoint_of(fresh_scorer(2), "ppo"), "not worse", parent=1)
-    found.promote("vector", 2)
-    found.add("vector", checkpoint_of(fresh_scorer(3), "ppo"), "worse: -1", parent=2, rejected=True)
-    return found
+    model_store = a_store(tmp_path / "models")
+    model_store.add("vector", checkpoint_of(fresh_scorer(2), "ppo"), "not worse", parent=1)
+    model_store.promote("vector", 2)
+    model_store.add("vector", checkpoint_of(fresh_scorer(3), "ppo"), "worse: -1", parent=2, rejected=True)
+    return model_store
 
 
 def answer(proreus: Proreus, store: ModelStore, *words: str) -> dict[str, Any]:
@@ -30,8 +30,8 @@ def answer(proreus: Proreus, store: ModelStore, *words: str) -> dict[str, Any]:
     path = store.folder.parent / "out.json"
     ended = proreus("models", *words, "--store", str(store.folder), "--json", str(path))
     assert (ended.code, ended.err) == (0, ""), ended
-    found: dict[str, Any] = json.loads(path.read_bytes())
-    return found
+    document: dict[str, Any] = json.loads(path.read_bytes())
+    return document
 
 
 def test_list_and_show_say_what_there_is(proreus: Proreus, store: ModelStore) -> None:

@@ -80,9 +80,9 @@ class AloneShell:
         folder.mkdir(exist_ok=True)
         out, err = self._home / "out.txt", self._home / "err.txt"
         line = shlex.join(["sh", "-c", script, "sh", *words])
-        told = f"(cd {shlex.quote(str(folder))} && {line}) >{out} 2>{err} </dev/null; echo $?\n"
+        message = f"(cd {shlex.quote(str(folder))} && {line}) >{out} 2>{err} </dev/null; echo $?\n"
         assert self._shell.stdin is not None and self._shell.stdout is not None
-        self._shell.stdin.write(told)
+        self._shell.stdin.write(message)
         self._shell.stdin.flush()
         return Ended(int(self._shell.stdout.readline()), out.read_text(), err.read_text())
 
@@ -126,8 +126,8 @@ def weights(run: Path, which: str) -> bytes:
 
 def rows(file: Path) -> list[Any]:
     """What a comparison found, without how fast it was."""
-    found: list[Any] = json.loads(file.read_text())["rows"]
-    return [row for row in found if row["measure"] != "decisions_per_s"]
+    rows: list[Any] = json.loads(file.read_text())["rows"]
+    return [row for row in rows if row["measure"] != "decisions_per_s"]
 
 
 @pytest.mark.usefixtures("workers_here")

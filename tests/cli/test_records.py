@@ -76,8 +76,8 @@ def test_list_finds_the_logs_of_a_service(proreus: Proreus, models: Path, tmp_pa
 
 def test_list_finds_all_logs_of_a_store(proreus: Proreus, cluster: str, tmp_path: Path) -> None:
     for place in (cluster, f"sqlite:{cluster}", str(Path(cluster).parent)):
-        found = answer(proreus, tmp_path, "list", place)["logs"]
-        assert [(one["name"], one["records"], one["parts"]) for one in found] == [
+        logs = answer(proreus, tmp_path, "list", place)["logs"]
+        assert [(one["name"], one["records"], one["parts"]) for one in logs] == [
             ("trace", 3, 3),
             ("experience/a", 12, 6),
             ("experience/vector", 12, 6),
@@ -89,7 +89,7 @@ def test_verify_reads_every_record_and_fails_where_one_is_damaged(
     proreus: Proreus, models: Path, cluster: str, tmp_path: Path
 ) -> None:
     for place in (str(models), cluster):
-        assert all(not one["damaged"] for one in answer(proreus, tmp_path, "verify", place)["logs"])
+        assert all(not log["damaged"] for log in answer(proreus, tmp_path, "verify", place)["logs"])
     path = next((models / "vector" / "experience").glob("*.log"))
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
@@ -100,7 +100,7 @@ def test_verify_reads_every_record_and_fails_where_one_is_damaged(
         ended = proreus("records", "verify", place, "--json", str(tmp_path / "found.json"))
         assert ended.code == 1, ended
         logs = json.loads((tmp_path / "found.json").read_bytes())["logs"]
-        assert [one["lost"] for one in logs] == lost
+        assert [log["lost"] for log in logs] == lost
 
 
 async def _nonsense(path: str, key: str) -> None:
@@ -196,5 +196,7 @@ def test_a_log_that_everybody_may_read_is_not_said_to_hold_secrets(
 ) -> None:
     Path(cluster).chmod(0o644)
     StorePlace.of(cluster, "a", "").open(LogLimits(), lambda _: 0).close()
-    (told,) = caplog.messages
-    assert told.startswith(f"every user of this machine may read {cluster}, with the experience of a service")
+    (message,) = caplog.messages
+    assert message.startswith(
+        f"every user of this machine may read {cluster}, with the experience of a service"
+    )

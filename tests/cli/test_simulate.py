@@ -97,12 +97,12 @@ def log(path: Path) -> list[dict[str, str]]:
 
 def reasons(out: str) -> dict[str, tuple[str, str]]:
     """Node -> (total, refused by) of the tables of reasons in the output."""
-    found = {}
+    reasons = {}
     for line in out.splitlines():
         cells = [cell.strip() for cell in line.strip("│").split("│")]
         if line.startswith("│") and len(cells) >= 3 and cells[0] and cells[0] not in MEASURES:
-            found[cells[0]] = (cells[-2], cells[-1])
-    return found
+            reasons[cells[0]] = (cells[-2], cells[-1])
+    return reasons
 
 
 def manifests(folder: Path) -> list[str]:

@@ -52,13 +52,13 @@ def test_a_folder_is_tuned_for_and_told_of_in_one_page(work: Path, proreus: Pror
     ended = proreus("tune", "pods", *words, "--json", "told.json")
     assert (ended.code, ended.err) == (0, "")
     assert "best rule: " in ended.out and "start: held out" in ended.out
-    told = json.loads(Path("told.json").read_text())
-    assert told["measure"] == "gpu_allocation_peak" and told["best_rule"] in told["means"]
-    assert {"learned", "fgd", "kube"} <= set(told["means"])
-    assert ("candidate" in told["means"]) == (told["training"] == "judged")
+    document = json.loads(Path("told.json").read_text())
+    assert document["measure"] == "gpu_allocation_peak" and document["best_rule"] in document["means"]
+    assert {"learned", "fgd", "kube"} <= set(document["means"])
+    assert ("candidate" in document["means"]) == (document["training"] == "judged")
     page = Path("out/report.md").read_text()
     assert page.startswith("# openb:jobs.csv: use ") and "## What to watch" in page
-    assert Path("out/candidate/card.json").exists() == (told["advice"] == "candidate")
+    assert Path("out/candidate/card.json").exists() == (document["advice"] == "candidate")
     assert not Path("out/unfinished").exists()
 
 
@@ -115,8 +115,8 @@ def test_where_gpus_do_not_decide_it_is_trained_for_what_does(work: Path, proreu
     words = ("--from", "small@3", "--seeds", "5", "--out", "out", "--processes", "1", "--minutes", "0.001")
     ended = proreus("tune", "pods", *words, "--json", "told.json")
     assert (ended.code, ended.err) == (0, "") and "start: held out" in ended.out
-    told = json.loads(Path("told.json").read_text())
-    assert told["measure"] == "jct_mean" and told["training"] in ("judged", "start stayed")
+    document = json.loads(Path("told.json").read_text())
+    assert document["measure"] == "jct_mean" and document["training"] in ("judged", "start stayed")
     assert "| policy | Completion time, mean, s |" in Path("out/report.md").read_text()
 
 

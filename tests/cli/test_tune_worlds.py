@@ -34,7 +34,7 @@ MACHINES = 600
 
 def quick(specialist: Specialist, config: Any) -> Specialist:
     """The same with a search of two small generations."""
-    learners = {name: replace(one, configs=(config,)) for name, one in specialist.learners.items()}
+    learners = {name: replace(learner, configs=(config,)) for name, learner in specialist.learners.items()}
     return replace(specialist, learners=learners)
 
 
@@ -86,8 +86,8 @@ def write_requests(file: Path, windows: int) -> Path:
 
 
 def told() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(Path("told.json").read_text())
-    return found
+    document: dict[str, Any] = json.loads(Path("told.json").read_text())
+    return document
 
 
 @pytest.mark.parametrize(

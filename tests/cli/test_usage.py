@@ -115,9 +115,9 @@ def test_the_example_of_simulate_in_the_general_help_works(proreus: Proreus) -> 
 
 
 def test_the_example_in_the_help_of_simulate_works(proreus: Proreus) -> None:
-    found = re.search(r"Example: proreus (simulate .*)", proreus("simulate", "--help").out)
-    assert found is not None
-    ended = proreus(*shlex.split(found[1]))
+    match = re.search(r"Example: proreus (simulate .*)", proreus("simulate", "--help").out)
+    assert match is not None
+    ended = proreus(*shlex.split(match[1]))
     assert (ended.code, ended.err) == (0, "")
 
 

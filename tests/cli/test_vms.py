@@ -60,10 +60,10 @@ def test_values_that_mean_nothing_are_refused(proreus: Proreus) -> None:
 
 def test_more_starts_than_are_published_are_refused(proreus: Proreus) -> None:
     words = ("--scenario", "huawei/waiting", "--data", str(real_data("vms")), "--starts", "1001")
-    told = "1,001 are more than the 1,000 published ones"
-    assert_refused(proreus("simulate", "vms", *words), 2, told)
+    message = "1,001 are more than the 1,000 published ones"
+    assert_refused(proreus("simulate", "vms", *words), 2, message)
     compared = ("--policies", "first_fit", "--seeds", "1", "--processes", "1", "--out", "out")
-    assert_refused(proreus("compare", "vms", *words, *compared), 2, told)
+    assert_refused(proreus("compare", "vms", *words, *compared), 2, message)
 
 
 def test_options_reach_the_world(proreus: Proreus, tmp_path: Path) -> None:

@@ -89,9 +89,9 @@ def test_compare_ranks_policies_over_seeds(proreus: Proreus) -> None:
         *("--seeds", "2", "--processes", "1", "--out", "out", "--json", "r.json"),
     )
     assert (ended.code, ended.err) == (0, "")
-    found = json.loads(Path("r.json").read_text())
-    assert found["world"] == "rebalance"
-    violations = {row["policy"]: row["mean"] for row in found["rows"] if row["measure"] == "violations"}
+    document = json.loads(Path("r.json").read_text())
+    assert document["world"] == "rebalance"
+    violations = {row["policy"]: row["mean"] for row in document["rows"] if row["measure"] == "violations"}
     assert violations["hotspot"] < violations["nothing"]
     assert Path("out/report.html").exists()
 
@@ -205,7 +205,7 @@ def test_seeds_that_play_the_same_recorded_windows_are_told(proreus: Proreus) ->
 
 def test_policies_weigh_what_is_told_in_other_processes_too(proreus: Proreus) -> None:
     words = ("compare", "rebalance", "--policies", "learned", *own_requests(), "--seeds", "2")
-    found = []
+    documents = []
     for objective in ("violations", "migrations"):
         flags = (
             "--objective",
@@ -219,8 +219,8 @@ def test_policies_weigh_what_is_told_in_other_processes_too(proreus: Proreus) ->
         )
         ended = proreus(*words, *flags)
         assert ended.code == 0
-        found.append(json.loads(Path(f"{objective}.json").read_text()))
-    assert found[0] != found[1]
+        documents.append(json.loads(Path(f"{objective}.json").read_text()))
+    assert documents[0] != documents[1]
 
 
 @pytest.mark.parametrize(

@@ -139,10 +139,10 @@ def scaled(points: Mapping[str, Sequence[tuple[float, float]]]) -> Comparison:
             {"weighed_gpu_hours": hours, "gpu_hours": hours, "slo_attainment": share},
             shown if seed == 0 else None,
         )
-        for policy, found in points.items()
-        for seed, (hours, share) in enumerate(found)
+        for policy, point in points.items()
+        for seed, (hours, share) in enumerate(point)
     ]
-    seeds = tuple(range(max(len(found) for found in points.values())))
+    seeds = tuple(range(max(len(point) for point in points.values())))
     request = CompareRequest((PRESETS["steady"],), tuple(points), seeds=seeds)
     return Comparison(request, tuple(results), summarise(results, OF_INFERENCE))
 

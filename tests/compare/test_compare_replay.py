@@ -76,7 +76,7 @@ def told(before: int, at: int) -> str:
 def named(replay: Replay) -> list[tuple[str, str, str]]:
     """Every move, by names."""
     boxes = (*replay.stage.boxes, "outside")
-    return [(one.item, boxes[one.source], boxes[one.target]) for frame in replay.moves for one in frame]
+    return [(move.item, boxes[move.source], boxes[move.target]) for frame in replay.moves for move in frame]
 
 
 @given(arrays.arrays(np.uint8, st.tuples(*(st.integers(1, most) for most in (4, 300, 2, 3)))), st.data())
@@ -107,7 +107,7 @@ def test_no_move_is_lost_and_the_last_frame_is_the_end(count: int, boxes: int, s
     assert frames == len(replay.moments) == len(replay.moves) <= MOST_FRAMES + 1
     assert drawn == min(boxes, MOST_BOXES) and drawn + replay.left_out == boxes
     assert sum(map(len, changes(replay.levels))) <= MOST_BYTES
-    assert named(replay) == [(one.item, f"n{one.source}", f"n{one.target}") for one in log]
+    assert named(replay) == [(move.item, f"n{move.source}", f"n{move.target}") for move in log]
     kept = [int(name[1:]) for name in replay.stage.boxes[:drawn]]
     assert kept == sorted(kept) and (replay.levels[-1] == shown[-1][kept]).all()
     # The moments tell of all states, none twice.
@@ -120,7 +120,7 @@ def test_a_frame_may_tell_its_last_move_alone() -> None:
     states = [levels_of(np.zeros((2, 1, 2)))] * 1_000
     moves = [[Move(str(state), OUTSIDE, state % 2)] for state in range(1_000)]
     replay = replay_of(stage(2, all_moves=False), states, moves, told)
-    assert [[one.item for one in frame] for frame in replay.moves] == [
+    assert [[move.item for move in frame] for frame in replay.moves] == [
         [moment.rsplit("-", 1)[1]] for moment in replay.moments
     ]
 

@@ -135,7 +135,11 @@ def test_heat_maps_decode() -> None:
     for policy, name in enumerate(FIGURES):
         heat = heats[f"heat-0-{policy}"]
         cells = np.frombuffer(base64.b64decode(heat["cells"]), dtype=np.uint8)
-        drawn = next(one.picture for one in comparison.results if one.policy == name and one.picture)
+        drawn = next(
+            trial_result.picture
+            for trial_result in comparison.results
+            if trial_result.policy == name and trial_result.picture
+        )
         assert (cells.reshape(heat["rows"], heat["moments"]) == drawn.heat.cells).all()
         assert len(heat["times"]) == heat["moments"]
         assert (heat["nodes"], heat["nodesPerRow"]) == (7, 1)
@@ -144,18 +148,18 @@ def test_heat_maps_decode() -> None:
 def test_every_policy_has_a_replay_and_nothing_plays_by_itself() -> None:
     comparison = made(FIGURES, scenarios=("one", "two"), nodes=7)
     text = render_report(comparison, ABOUT)
-    found = Page(text)
-    assert {name: set(one) for name, one in found.data()["replays"].items()} == {
+    page = Page(text)
+    assert {name: set(replay) for name, replay in page.data()["replays"].items()} == {
         "replay-0": {"0", "1"},
         "replay-1": {"0", "1"},
     }
-    one = found.data()["replays"]["replay-0"]["1"]
+    one = page.data()["replays"]["replay-0"]["1"]
     assert one["moments"][-1] == "<moment 8>" and one["boxes"][3] == "<i>3</i>"
     assert one["moves"][3] == [[0, 3, 4]] and one["items"] == ["</script><b>"]
-    players = [attributes for tag, attributes in found.tags if attributes.get("class") == "replay"]
+    players = [attributes for tag, attributes in page.tags if attributes.get("class") == "replay"]
     assert len(players) == 2 and all("hidden" in attributes for attributes in players)
     assert text.count("The replay needs JavaScript") == 2
-    script = found.scripts[1]
+    script = page.scripts[1]
     assert "innerHTML" not in script and "insertAdjacentHTML" not in script
 
 
@@ -165,8 +169,10 @@ def test_replays_add_little_to_the_page() -> None:
         comparison = made(figures, scenarios=("one", "two"), nodes=1_250)
         if not with_replays:
             results = tuple(
-                replace(one, picture=one.picture and replace(one.picture, replay=None))
-                for one in comparison.results
+                replace(
+                    trial_result, picture=trial_result.picture and replace(trial_result.picture, replay=None)
+                )
+                for trial_result in comparison.results
             )
             comparison = replace(comparison, results=results)
         return len(render_report(comparison, ABOUT).encode())
@@ -207,10 +213,12 @@ def test_curves_share_a_grid_and_end_with_the_run() -> None:
     comparison = made(FIGURES)
     short = picture(end=50.0)
     results = tuple(
-        type(one)(one.scenario, one.policy, one.seed, one.measures, short)
-        if one.policy == "kube" and one.picture
-        else one
-        for one in comparison.results
+        type(trial_result)(
+            trial_result.scenario, trial_result.policy, trial_result.seed, trial_result.measures, short
+        )
+        if trial_result.policy == "kube" and trial_result.picture
+        else trial_result
+        for trial_result in comparison.results
     )
     comparison = Comparison(comparison.request, results, comparison.rows)
     charts = charts_of(comparison, comparison.request.scenarios[0])

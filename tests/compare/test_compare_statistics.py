@@ -62,27 +62,27 @@ def test_paired_difference_is_scipys() -> None:
     workload = random.normal(100.0, 30.0, 12)
     one, other = workload + random.normal(2.0, 1.0, 12), workload
     comparison = made({"one": {"jct_mean": one.tolist()}, "other": {"jct_mean": other.tolist()}})
-    found = paired_difference(comparison.results, "jct_mean", "one", "other")
+    difference = paired_difference(comparison.results, "jct_mean", "one", "other")
     expected = stats.ttest_rel(one, other).confidence_interval(0.95)
-    assert found is not None
-    assert (found.estimate.low, found.estimate.high) == pytest.approx((expected.low, expected.high))
-    assert found.significant  # though the intervals of the two means overlap widely
+    assert difference is not None
+    assert (difference.estimate.low, difference.estimate.high) == pytest.approx((expected.low, expected.high))
+    assert difference.significant  # though the intervals of the two means overlap widely
     back = paired_difference(comparison.results, "jct_mean", "other", "one")
-    assert back is not None and back.estimate.mean == pytest.approx(-found.estimate.mean)
+    assert back is not None and back.estimate.mean == pytest.approx(-difference.estimate.mean)
 
 
 def test_pairs_are_the_common_seeds() -> None:
     comparison = made({"one": {"jct_mean": [1.0, 5.0, 9.0]}, "other": {"jct_mean": [2.0, math.nan, 7.0]}})
-    found = paired_difference(comparison.results, "jct_mean", "one", "other")
-    assert found is not None and found.values == (-1.0, 2.0)
-    assert not found.significant
+    difference = paired_difference(comparison.results, "jct_mean", "one", "other")
+    assert difference is not None and difference.values == (-1.0, 2.0)
+    assert not difference.significant
     assert paired_difference(comparison.results, "makespan", "one", "other") is None
 
 
 def test_one_pair_is_never_significant_and_equal_pairs_are_the_same() -> None:
     single = made({"one": {"jct_mean": [1.0]}, "other": {"jct_mean": [2.0]}})
-    found = paired_difference(single.results, "jct_mean", "one", "other")
-    assert found is not None and not found.significant
+    difference = paired_difference(single.results, "jct_mean", "one", "other")
+    assert difference is not None and not difference.significant
     several = made({"one": {"jct_mean": [1.0, 2.0]}, "other": {"jct_mean": [2.0, 3.0]}})
-    found = paired_difference(several.results, "jct_mean", "one", "other")
-    assert found is not None and found.always_same and found.significant
+    difference = paired_difference(several.results, "jct_mean", "one", "other")
+    assert difference is not None and difference.always_same and difference.significant

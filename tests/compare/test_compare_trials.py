@@ -44,19 +44,23 @@ def test_results_do_not_depend_on_the_number_of_processes() -> None:
     heard: list[Heard] = []
     together = compare(replace(wanted, processes=2), lambda *progress: heard.append(progress))
     assert_counted(heard, 12)
-    assert [untimed(one) for one in alone.results] == [untimed(one) for one in together.results]
-    assert [(one.scenario, one.seed, one.policy) for one in alone.results] == [
+    assert [untimed(trial_result) for trial_result in alone.results] == [
+        untimed(trial_result) for trial_result in together.results
+    ]
+    assert [
+        (trial_result.scenario, trial_result.seed, trial_result.policy) for trial_result in alone.results
+    ] == [
         (scenario, seed, policy)
         for scenario in ("small", "tiny")
         for seed in (4, 0, 1)
         for policy in ("best_fit", "random")
     ]
-    for one, other in zip(alone.results, together.results, strict=True):
-        assert (one.picture is not None) == (other.picture is not None) == (one.seed == 4)
-        if one.picture is not None and other.picture is not None:
-            assert (one.picture.heat.cells == other.picture.heat.cells).all()
+    for result, other in zip(alone.results, together.results, strict=True):
+        assert (result.picture is not None) == (other.picture is not None) == (result.seed == 4)
+        if result.picture is not None and other.picture is not None:
+            assert (result.picture.heat.cells == other.picture.heat.cells).all()
             assert (
-                one.picture.recording.series["waiting"] == other.picture.recording.series["waiting"]
+                result.picture.recording.series["waiting"] == other.picture.recording.series["waiting"]
             ).all()
 
 

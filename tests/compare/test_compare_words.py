@@ -143,7 +143,7 @@ def test_whom_the_leader_beats() -> None:
 def test_leads_of_several_policies_are_as_sure_as_they_are() -> None:
     other = made({"a": {"jct_mean": shifted(5.0)}, "c": {"jct_mean": shifted(0.0)}}, scenarios=("two",))
     first = made({"a": {"jct_mean": shifted(0.0)}, "c": {"jct_mean": shifted(0.05, wobble=-3.0)}})
-    found = [findings(one, one.request.scenarios[0]) for one in (first, other)]
+    found = [findings(comparison, comparison.request.scenarios[0]) for comparison in (first, other)]
     assert overall(found) == (
         "No policy leads everywhere: a has the best mean in 1 of 2 scenarios, c in 1; "
         "1 of these leads is significant."

@@ -92,10 +92,10 @@ def looked_at(folder: Path, page: str, *flags: str) -> dict[str, Any]:
         text=True,
         timeout=120,
     )
-    told = re.search(r"FOUND(\{.*\})END", done.stdout)
-    assert told, done.stderr[-2000:]
-    found: dict[str, Any] = json.loads(html.unescape(told[1]))
-    return found
+    match = re.search(r"FOUND(\{.*\})END", done.stdout)
+    assert match, done.stderr[-2000:]
+    document: dict[str, Any] = json.loads(html.unescape(match[1]))
+    return document
 
 
 @pytest.fixture(scope="module")

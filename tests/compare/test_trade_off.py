@@ -45,7 +45,7 @@ def test_the_frontier_is_whom_nobody_beats(values: list[tuple[int, int]], across
 def test_every_policy_is_a_point_with_its_intervals() -> None:
     comparison = scaled(TWO)
     (scenario,) = comparison.request.scenarios
-    assert [one.policy for one in points_of(comparison, scenario)] == list(TWO)
+    assert [point.policy for point in points_of(comparison, scenario)] == list(TWO)
     chart = trade_off_chart(comparison, scenario)
     assert chart.count('class="mean"') == 3 and "On the line: a &lt;b&gt; and static." in chart
     assert "a <b>" not in chart

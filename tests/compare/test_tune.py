@@ -96,7 +96,9 @@ def test_what_is_small_has_more_digits() -> None:
 
 def test_what_stands_beside_the_measure_and_what_to_watch_are_the_worlds() -> None:
     results = judged({"fgd": 90.0, "kube": 80.0}).results
-    both = tuple(replace(one, measures={**one.measures, "left_out": 3.0}) for one in results)
+    both = tuple(
+        replace(trial_result, measures={**trial_result.measures, "left_out": 3.0}) for trial_result in results
+    )
     found = replace(judged({"fgd": 90.0, "kube": 80.0}), results=both)
     text = page(found, replace(ABOUT, beside=(LEFT_OUT,), cautions=("Mind the gap.",)))
     assert "| policy | room, % | against fgd | pods left out, pods |" in text

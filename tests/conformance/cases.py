@@ -36,12 +36,16 @@ GARBAGE: tuple[Any, ...] = (None, "x", -1, 1.5, float("nan"), [], {"node": 0})
 _NUMBERS: tuple[Any, ...] = ("x", None, 0.5, -1, 10**30)
 NO_DECISIONS: dict[str, tuple[Any, ...]] = {
     "pods": (*map(Place, _NUMBERS), *map(Preempt, _NUMBERS), *(Place(0, mask) for mask in _NUMBERS)),
-    "rebalance": (*(Migrate(one, 0) for one in _NUMBERS), *(Migrate(0, one) for one in _NUMBERS)),
+    "rebalance": (*(Migrate(one, 0) for one in _NUMBERS), *(Migrate(0, target) for target in _NUMBERS)),
     "functions": (
         *map(PlaceInstance, _NUMBERS),
         *map(Keep, (*_NUMBERS[:2], -1.0, float("nan"), float("inf"))),
     ),
-    "inference": (*(Scale(token=one) for one in _NUMBERS if one != -1), Scale(mixed=99), Scale(migrate=99)),
+    "inference": (
+        *(Scale(token=token) for token in _NUMBERS if token != -1),
+        Scale(mixed=99),
+        Scale(migrate=99),
+    ),
 }
 """The shape of a decision, and none."""
 
@@ -115,10 +119,10 @@ SCALED: dict[str, Callable[[], tuple[Scenario, ...]]] = {
 
 def _cases() -> Iterator[Case]:
     for name in registered():
-        found = (
+        scenarios = (
             SCALED[name]() if name in SCALED else [make_scenario(name, one) for one in world(name).presets]
         )
-        yield from (Case(scenario) for scenario in found)
+        yield from (Case(scenario) for scenario in scenarios)
 
 
 # Known while tests are collected; the fixture of `conftest` makes it known again while one runs.
@@ -187,8 +191,8 @@ def _content(value: Any) -> Iterator[bytes]:
     if isinstance(value, np.ndarray):
         yield value.tobytes()
     elif is_dataclass(value) and not isinstance(value, type):
-        for one in fields(value):
-            yield from _content(getattr(value, one.name))
+        for field in fields(value):
+            yield from _content(getattr(value, field.name))
     elif isinstance(value, tuple | list):
         for one in value:
             yield from _content(one)

@@ -63,6 +63,6 @@ def _first_subject(case: Case) -> str:
 
 
 def _rows() -> list[dict[str, object]]:
-    found = json.loads(Path("rows.json").read_text())
-    rows: list[dict[str, object]] = found["rows"] if isinstance(found, dict) else found
+    document = json.loads(Path("rows.json").read_text())
+    rows: list[dict[str, object]] = document["rows"] if isinstance(document, dict) else document
     return rows

@@ -55,7 +55,7 @@ def test_stable_baselines_warns_of_tables_alone_where_it_is_handed_the_environme
     """It knows vectors and images; what is documented are tables, and `make_sb3_env` flattens them."""
     env = gymnasium.make(name)
     assert isinstance(env.observation_space, spaces.Dict)
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as warning_messages:
         warnings.simplefilter("always")
         check_env_of_sb3(env)
     tables = [key for key, space in env.observation_space.items() if len(space.shape or ()) not in (0, 1)]
@@ -65,10 +65,10 @@ def test_stable_baselines_warns_of_tables_alone_where_it_is_handed_the_environme
         "image space as channels",
         "for an image is",
     )
-    assert bool(told) == bool(tables)
+    assert bool(warning_messages) == bool(tables)
     others = [
         str(warning.message)
-        for warning in told
+        for warning in warning_messages
         if not any(text in str(warning.message) for text in about_tables)
     ]
     assert not others

@@ -66,7 +66,7 @@ def test_a_checkpoint_is_played_from_where_it_lies_and_refused_where_it_does_not
 @every_kind
 def test_a_checkpoint_of_another_world_is_refused(case: Case, proreus: Proreus, tmp_path: Path) -> None:
     others = [name for name in registered() if name != case.world.name]
-    shipped = [found for name in others if (found := world(name).policies(None).shipped) is not None]
+    shipped = [path for name in others if (path := world(name).policies(None).shipped) is not None]
     assert shipped
     for folder in shipped:
         assert_refused(

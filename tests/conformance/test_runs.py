@@ -58,7 +58,7 @@ def test_a_picture_does_not_change_the_run(case: Case, name: str) -> None:
     assert drawn.picture is not None and drawn.picture.replay is not None
     assert told(drawn.outcome) == told(once(case, name, 1))
     assert drawn.picture.facts
-    assert set(drawn.picture.recording.series) & {one.key for one in case.world.quantities}
+    assert set(drawn.picture.recording.series) & {quantity.key for quantity in case.world.quantities}
 
 
 @every_case
@@ -132,15 +132,15 @@ def test_measures_are_declared_and_logs_have_one_shape(case: Case, name: str) ->
 
 @every_case
 def test_what_is_said_of_a_world_is_there(case: Case) -> None:
-    found, headings = case.world, case.scenario.headings
-    declared = set(found.measures)
+    world, headings = case.world, case.scenario.headings
+    declared = set(world.measures)
     assert headings.deciding and {*headings.deciding, *headings.telling} <= declared
-    assert {*found.words.does, *found.words.unplaced, *found.words.unplaced.values()} <= declared
-    assert set(headings.deciding) <= set(found.words.does)
-    assert all(text.count("{}") == 1 for text in found.words.does.values())
+    assert {*world.words.does, *world.words.unplaced, *world.words.unplaced.values()} <= declared
+    assert set(headings.deciding) <= set(world.words.does)
+    assert all(text.count("{}") == 1 for text in world.words.does.values())
     measure, rules = case.scenario.yardstick()
-    assert measure in declared and rules and set(rules) <= set(found.policies(case.scenario).rules)
-    assert all(name == one.name and one.better in ("higher", "lower") for name, one in found.measures.items())
+    assert measure in declared and rules and set(rules) <= set(world.policies(case.scenario).rules)
+    assert all(name == one.name and one.better in ("higher", "lower") for name, one in world.measures.items())
     assert case.scenario.caution((0, 1)) == ""
 
 

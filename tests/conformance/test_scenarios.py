@@ -98,13 +98,13 @@ def test_a_strangers_scenario_plays(case: Case, proreus: Proreus, tmp_path: Path
     words = ("simulate", case.world.name, "--policy", steady, "--json", "found.json", "--log", "log.csv")
     mine = proreus(*words, "--scenario", stranger(case, tmp_path))
     assert mine.code == 0, mine.err
-    found, log = json.loads(Path("found.json").read_text()), Path("log.csv").read_text()
-    assert found["scenario"] == "mine"
+    document, log = json.loads(Path("found.json").read_text()), Path("log.csv").read_text()
+    assert document["scenario"] == "mine"
     ours = proreus(*words, "--scenario", case.file(tmp_path), "--seed", str(AHEAD))
     assert ours.code == 0 and log == Path("log.csv").read_text()
     same = json.loads(Path("found.json").read_text())["measures"]
     kept = {name for name in same if name not in BY_THE_CLOCK}
-    assert {name: same[name] for name in kept} == {name: found["measures"][name] for name in kept}
+    assert {name: same[name] for name in kept} == {name: document["measures"][name] for name in kept}
 
 
 def test_a_strangers_scenario_and_world_play_in_worker_processes(proreus: Proreus, tmp_path: Path) -> None:
@@ -119,8 +119,8 @@ def test_a_strangers_scenario_and_world_play_in_worker_processes(proreus: Proreu
     head = rows[0][0].split(",")
     kept = [place for place, name in enumerate(head) if not name.endswith("_per_s")]
     assert len(rows[0]) > 2
-    for one, other in zip(*rows, strict=True):
-        assert [one.split(",")[place] for place in kept] == [other.split(",")[place] for place in kept]
+    for row, other in zip(*rows, strict=True):
+        assert [row.split(",")[place] for place in kept] == [other.split(",")[place] for place in kept]
 
 
 @every_kind

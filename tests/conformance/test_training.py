@@ -128,16 +128,16 @@ def test_what_is_handed_out_is_never_worse_than_the_start(
     gains = [np.mean(list(validation.values())) for validation in judged]
     kept = np.mean(list(read_card(run / "best" / CARD).scores.values()))
     assert kept >= gains[0]
-    told = json.loads((run / "improvement.json").read_text())
-    assert kept == pytest.approx(gains[0] if told["best_is_start"] else max(gains))
-    assert told["best_is_start"] == (told["better_than_start"] is None)
-    if not told["best_is_start"]:
-        better = told["better_than_start"]
+    document = json.loads((run / "improvement.json").read_text())
+    assert kept == pytest.approx(gains[0] if document["best_is_start"] else max(gains))
+    assert document["best_is_start"] == (document["better_than_start"] is None)
+    if not document["best_is_start"]:
+        better = document["better_than_start"]
         assert better["mean"] > 0 and better["low"] <= better["mean"] <= better["high"] and better["n"] > 1
     said = capsys.readouterr().out
     if said:  # trained for this test
         assert "start" in said.splitlines()[0] or "runs a generation" in said.splitlines()[0]
-        assert ("best is the start" in said) == told["best_is_start"]
+        assert ("best is the start" in said) == document["best_is_start"]
         assert "nan" not in said
 
 
@@ -168,10 +168,10 @@ def test_a_run_that_is_done_can_be_made_longer(
     assert settings["config"][case.length[2:]] == whole and settings["former_lengths"] == [short]
     assert "run is done" in proreus("train", case.world, "--resume", "run").out
     assert proreus(*words, "--out", "unbroken").code == 0
-    told, unbroken = read_journal(run), read_journal(tmp_path / "unbroken")
-    assert len(told) == len(unbroken)
+    journal, unbroken = read_journal(run), read_journal(tmp_path / "unbroken")
+    assert len(journal) == len(unbroken)
     if case.algorithm == "es":  # nothing in it depends on the length
-        assert [_untimed(entry) for entry in told] == [_untimed(entry) for entry in unbroken]
+        assert [_untimed(entry) for entry in journal] == [_untimed(entry) for entry in unbroken]
         for which in ("best", "last"):
             weights = f"{which}/weights.safetensors"
             assert (run / weights).read_bytes() == (tmp_path / "unbroken" / weights).read_bytes()

@@ -78,19 +78,19 @@ def test_each_lane_is_the_environment_of_its_seed(name: str) -> None:
     assert ends > 0, "an end was seen"
 
 
-def same(one: Any, two: Any) -> None:
+def same(keys: Any, two: Any) -> None:
     """Arrays, and dicts and rows of them."""
-    if isinstance(one, dict):
-        assert one.keys() == two.keys()
-        for key in one:
-            same(one[key], two[key])
-    elif isinstance(one, tuple | list) or (isinstance(one, np.ndarray) and one.dtype == object):
-        assert len(one) == len(two)
-        for left, right in zip(one, two, strict=True):
+    if isinstance(keys, dict):
+        assert keys.keys() == two.keys()
+        for key in keys:
+            same(keys[key], two[key])
+    elif isinstance(keys, tuple | list) or (isinstance(keys, np.ndarray) and keys.dtype == object):
+        assert len(keys) == len(two)
+        for left, right in zip(keys, two, strict=True):
             same(left, right)
     else:
-        np.testing.assert_array_equal(one, two)
-        assert np.asarray(one).dtype == np.asarray(two).dtype
+        np.testing.assert_array_equal(keys, two)
+        assert np.asarray(keys).dtype == np.asarray(two).dtype
 
 
 @every_id
@@ -149,8 +149,8 @@ class CutLanes:
         return self._count
 
     def _choices(self) -> Choices:
-        one = np.zeros((self._count, 1, 1), dtype=np.float32)
-        return Choices(one, one[:, 0], np.ones((self._count, 1), dtype=np.bool_))
+        rows = np.zeros((self._count, 1, 1), dtype=np.float32)
+        return Choices(rows, rows[:, 0], np.ones((self._count, 1), dtype=np.bool_))
 
     def reset(self, seed: int) -> Choices:
         return self._choices()

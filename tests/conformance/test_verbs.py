@@ -58,12 +58,12 @@ def test_python_says_what_the_command_line_says(case: Case, proreus: Proreus, tm
     words = ("--scenario", case.file(tmp_path), "--policy", case.main, "--seed", "2", "--json", "found.json")
     ended = proreus("simulate", case.world.name, *words, "--log", "log.csv")
     assert ended.code == 0, ended.err
-    found = json.loads(Path("found.json").read_text())
+    document = json.loads(Path("found.json").read_text())
     same = package.simulate(case.world.name, case.scenario, case.main, seed=2, record=True)
     ours = same.to_json()
-    for one in (found, ours):
+    for one in (document, ours):
         one["measures"] = {key: value for key, value in one["measures"].items() if key not in BY_THE_CLOCK}
-    assert found == ours
+    assert document == ours
     with Path("log.csv").open() as file:
         assert len(list(csv.DictReader(file))) == len(same.log)
     assert "┃" in repr(same) and isinstance(same.plot(), Figure)

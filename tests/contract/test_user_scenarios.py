@@ -57,9 +57,9 @@ def file(tmp_path: Path) -> Path:
 
 
 def named(of_world: World, reference: str) -> OwnScenario:
-    found = scenario_named(of_world, of_world.flags(), reference)
-    assert isinstance(found, OwnScenario)
-    return found
+    scenario = scenario_named(of_world, of_world.flags(), reference)
+    assert isinstance(scenario, OwnScenario)
+    return scenario
 
 
 @pytest.mark.parametrize(("of", "name", "policy"), CASES)
@@ -80,10 +80,10 @@ def test_it_is_played_with_the_policies_of_its_kind_as_decision_by_decision(
 
 def test_a_strangers_scenario_is_compared(file: Path) -> None:
     scenario = named(world("pods"), f"{file}:Stranger")
-    found = compare(CompareRequest((scenario,), ("kube", "best_fit"), seeds=(0, 1), processes=1))
-    assert {result.scenario for result in found.results} == {"stranger"}
+    comparison = compare(CompareRequest((scenario,), ("kube", "best_fit"), seeds=(0, 1), processes=1))
+    assert {result.scenario for result in comparison.results} == {"stranger"}
     plain = compare(CompareRequest((parse_scenario("small", None),), ("kube",), processes=1))
-    of_kube = next(result for result in found.results if (result.policy, result.seed) == ("kube", 0))
+    of_kube = next(result for result in comparison.results if (result.policy, result.seed) == ("kube", 0))
     assert of_kube.measures["jct_mean"] == plain.results[0].measures["jct_mean"]
 
 

@@ -36,32 +36,32 @@ class Server:
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    told = Server()
+    server = Server()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             asked = self.headers.get("Range", "")
-            told.asked.append(asked)
+            server.asked.append(asked)
             if not self.path.endswith(FILE):
                 self.send_error(404)
                 return
             first = re.fullmatch(r"bytes=(\d+)-", asked)
-            begin = int(first[1]) if first and told.ranges else 0
-            content = told.content[begin:]
+            begin = int(first[1]) if first and server.ranges else 0
+            content = server.content[begin:]
             self.send_response(206 if begin else 200)
             self.send_header("Content-Length", str(len(content)))
             if begin:
-                self.send_header("Content-Range", f"bytes {begin}-{len(told.content) - 1}/*")
+                self.send_header("Content-Range", f"bytes {begin}-{len(server.content) - 1}/*")
             self.end_headers()
-            self.wfile.write(content if told.cut_after is None else content[: told.cut_after])
+            self.wfile.write(content if server.cut_after is None else content[: server.cut_after])
 
         def log_message(self, format: str, *words: object) -> None:
             """Not a word."""
 
     serving = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=serving.serve_forever, daemon=True).start()
-    told.address = f"http://127.0.0.1:{serving.server_port}"
-    yield told
+    server.address = f"http://127.0.0.1:{serving.server_port}"
+    yield server
     serving.shutdown()
     serving.server_close()
 
@@ -141,9 +141,9 @@ def test_every_dataset_says_where_it_comes_from(name: str) -> None:
 
 def test_a_member_of_a_family_has_its_own_files() -> None:
     datasets = world("pods").datasets
-    files = [one.file for one in remotes_of(datasets, "openb/gpuspec10")]
+    files = [remote.file for remote in remotes_of(datasets, "openb/gpuspec10")]
     assert files == ["openb/openb_node_list_gpu_node.csv", "openb/openb_pod_list_gpuspec10.csv"]
     assert len(remotes_of(datasets, "openb")) == len(remotes_of(datasets, "openb/*")) == 25
-    physical = [one.file for one in remotes_of(datasets, "gavel/small_test")]
+    physical = [remote.file for remote in remotes_of(datasets, "gavel/small_test")]
     assert physical == ["gavel/simulation_throughputs.json", "gavel/physical_cluster/small_test.trace"]
     assert "openb/*" in known(datasets, None)

@@ -95,7 +95,7 @@ class Days:
     async def trace(self) -> ClusterTrace:
         """What was recorded so far."""
         await asyncio.sleep(6)  # the recorder writes every five seconds
-        return trace_of([one async for one in TraceLog(self.store).read()])
+        return trace_of([segment async for segment in TraceLog(self.store).read()])
 
     async def keep(self, path: Path) -> None:
         """The trace in a file, as a cluster that was stopped leaves it."""
@@ -155,7 +155,12 @@ async def days(pods: int, seconds: float, runs: Path) -> AsyncIterator[Days]:
         for place in range(1, NODES + 1)
     ]
     host = ResourceHost(registry, timers, housed, informers)
-    parts = [host.run(), scheduler.run(), controllers.run(), *(one.run() for one in informers.values())]
+    parts = [
+        host.run(),
+        scheduler.run(),
+        controllers.run(),
+        *(informer.run() for informer in informers.values()),
+    ]
     tasks = [asyncio.create_task(part) for part in parts]
     try:
         while len((await registry.list(NODE)).items) < NODES or scheduler.leader.fence is None:

@@ -28,7 +28,7 @@ class HaltedStore(MemoryStore):
         self.outcomes: list[bool] = []
 
     async def commit(self, conditions: Sequence[Unchanged], operations: Sequence[Operation]) -> Committed:
-        if self.go_on.is_set() or not any(one.key.startswith(self._prefix) for one in operations):
+        if self.go_on.is_set() or not any(operation.key.startswith(self._prefix) for operation in operations):
             return await super().commit(conditions, operations)
         self.reached.set()
         await self.go_on.wait()
@@ -85,7 +85,7 @@ def test_a_fence_is_one_of_the_conditions_that_a_store_takes() -> None:
         wants = [await registry.creating(JOB, job(f"job-{number}")) for number in range(300)]
         held = Unchanged(LEASE.key(NAMESPACE, "fence"), int(fence["metadata"]["resourceVersion"]))
         outcomes = await registry.commit_each(wants, held)
-        assert not any(isinstance(one, StatusError) for one in outcomes)
+        assert not any(isinstance(outcome, StatusError) for outcome in outcomes)
         assert store.most == 128, "as many as etcd takes"
 
     asyncio.run(play())

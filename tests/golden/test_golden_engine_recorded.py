@@ -229,10 +229,10 @@ class Recorded:
         namespace, name = key.split("/")
         async with asyncio.timeout(PATIENCE):
             while True:
-                found = await self.registry.get(POD, namespace, name)
-                said = found["spec"].get("nodeName") or (not bound and found["status"].get("conditions"))
+                pod = await self.registry.get(POD, namespace, name)
+                said = pod["spec"].get("nodeName") or (not bound and pod["status"].get("conditions"))
                 if said:
-                    return found
+                    return pod
                 await asyncio.sleep(0)
 
     async def _delete(self, key: str) -> None:
@@ -257,7 +257,7 @@ def _acceptable(pod: Object) -> Object:
         spec["priorityClassName"] = _class_of(spec["priority"])
     for part in ("containers", "initContainers"):
         if part in spec:
-            spec[part] = [_container(one) for one in spec[part]]
+            spec[part] = [_container(container) for container in spec[part]]
     return {**pod, "spec": spec}
 
 
@@ -276,7 +276,7 @@ def _replicas(owner: Object) -> dict[str, Object]:
     metadata, template = owner["metadata"], owner["spec"]["template"]
     reference = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "controller": True}
     reference |= {"name": metadata["name"], "uid": metadata["uid"]}
-    found = {}
+    replicas = {}
     for index in range(owner["spec"]["replicas"]):
         name = f"{metadata['name']}-{index}"
         about = {
@@ -285,13 +285,13 @@ def _replicas(owner: Object) -> dict[str, Object]:
             "namespace": metadata["namespace"],
             "ownerReferences": [reference],
         }
-        found[f"{metadata['namespace']}/{name}"] = {
+        replicas[f"{metadata['namespace']}/{name}"] = {
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": about,
             "spec": template["spec"],
         }
-    return found
+    return replicas
 
 
 @asynccontextmanager

@@ -60,17 +60,17 @@ def test_the_authority_too_is_renewed_and_who_trusts_the_last_one_trusts_the_nex
     door = _door(authority, _NOW + timedelta(days=3000))
     after = x509.load_pem_x509_certificate(authority.certificate.read_bytes())
     assert after.not_valid_after_utc > before.not_valid_after_utc
-    for one in (before, after):
-        door.verify_directly_issued_by(one)
+    for certificate in (before, after):
+        door.verify_directly_issued_by(certificate)
 
 
 def test_other_names_are_another_certificate(tmp_path: Path) -> None:
     first = _door(Authority(tmp_path, _HERE))
     door = _door(Authority(tmp_path, (*_HERE, "192.0.2.7", "cluster.example", "[2001:db8::1]")))
     assert door != first
-    told = door.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    assert told.get_values_for_type(x509.DNSName) == ["localhost", "cluster.example"]
-    addresses = {str(one) for one in told.get_values_for_type(x509.IPAddress)}
+    value = door.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert value.get_values_for_type(x509.DNSName) == ["localhost", "cluster.example"]
+    addresses = {str(one) for one in value.get_values_for_type(x509.IPAddress)}
     assert addresses == {"127.0.0.1", "::1", "192.0.2.7", "2001:db8::1"}
     with pytest.raises(UsageError, match="no name of a host"):
         _door(Authority(tmp_path, ("a" * 300,)))

@@ -190,8 +190,8 @@ def _run(toy: Path, **variables: str) -> dict[str, Any]:
         [sys.executable, toy], env={**inherited, **variables}, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
 
 
 def test_kernels_of_somebody_else_are_kept_and_never_stale(toy: Path, tmp_path: Path) -> None:

@@ -204,8 +204,8 @@ def test_namespaces_are_selected_by_their_labels(write: Write) -> None:
     def selected(namespace: str, selector: str) -> tuple[tuple[str, ...], int]:
         term = f"{{topologyKey: z, labelSelector: {{}}, namespaceSelector: {{{selector}}}}}"
         affinity = f"affinity: {{podAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: [{term}]}}}}"
-        (found,) = read(write, namespace, pod("p", spec=affinity)).pods[0].spec.affinity.required
-        return found.namespaces, len(found.selector.requirements)
+        (pod_term,) = read(write, namespace, pod("p", spec=affinity)).pods[0].spec.affinity.required
+        return pod_term.namespaces, len(pod_term.selector.requirements)
 
     team = "{apiVersion: v1, kind: Namespace, metadata: {name: east, labels: {team: x}}}"
     assert selected(team, "matchLabels: {team: x}") == (("east",), 0)

@@ -82,8 +82,8 @@ def test_an_unknown_name_comes_with_the_nearest_known_one() -> None:
 
 def test_a_large_family_does_not_hide_what_comes_later_in_the_alphabet() -> None:
     known = [*(f"mix/cpu{i}" for i in range(40)), "of/one", "of/two", "small"]
-    told = str(unknown_name("scenario", "mix/cpu99", known))
-    assert "(known: mix/*, of/one, of/two, small)" in told and "did you mean 'mix/cpu" in told
+    message = str(unknown_name("scenario", "mix/cpu99", known))
+    assert "(known: mix/*, of/one, of/two, small)" in message and "did you mean 'mix/cpu" in message
     few = str(unknown_name("scenario", "zzz", known[:5]))
     assert "mix/cpu4" in few
 

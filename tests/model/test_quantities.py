@@ -112,8 +112,8 @@ def test_columns_are_in_the_order_of_base() -> None:
 
 
 def test_extended_resources_are_sorted_so_that_equal_amounts_are_equal() -> None:
-    one, other = Resources(extended=(("b", 1), ("a", 2))), Resources(extended=(("a", 2), ("b", 1)))
-    assert one == other and hash(one) == hash(other)
+    resources, other = Resources(extended=(("b", 1), ("a", 2))), Resources(extended=(("a", 2), ("b", 1)))
+    assert resources == other and hash(resources) == hash(other)
 
 
 @pytest.mark.parametrize("bad", [{"cpu": -1}, {"disk": -5}, {"extended": (("x", -1),)}])

@@ -111,18 +111,18 @@ class ReferenceKube:
         if pod.spec.missing_claim:
             order = []
         wanted = feasible_nodes_to_find(len(order), self._percentage)
-        found: list[int] = []
+        nodes: list[int] = []
         refused = 0
         for step in range(len(order)):
             node = order[(self._start + step) % len(order)]
             if self.filter(pod, node) is not None:
                 refused += 1
-            elif len(found) == wanted:
+            elif len(nodes) == wanted:
                 break
             else:
-                found.append(node)
-        self._start = (self._start + len(found) + refused) % len(self._state.nodes)
-        return found
+                nodes.append(node)
+        self._start = (self._start + len(nodes) + refused) % len(self._state.nodes)
+        return nodes
 
     def scores(self, pod: Pod, feasible: Sequence[int]) -> dict[str, list[int]]:
         """Normalised scores before weights, aligned with `feasible`; plugins that skip the pod are absent."""

@@ -177,8 +177,8 @@ class Replay:
                 yield Difference(line["pod"], "nominated", None, self.workload.nodes[helped[0]].name)
             return
         n = self.nodes[nominated]
-        found = observation.victims(n) if n in helped else None
-        ours = sorted(self._full(p) for p in found[0]) if found else None
+        victims = observation.victims(n) if n in helped else None
+        ours = sorted(self._full(p) for p in victims[0]) if victims else None
         if ours != sorted(line["victims"]):
             yield Difference(line["pod"], "victims", line["victims"], ours)
         # Where the search starts is drawn by lot, and so is the choice among equally good candidates.

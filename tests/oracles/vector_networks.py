@@ -57,10 +57,10 @@ class ScorerNetwork(nn.Module):
         vector = np.zeros(PARAMETERS, dtype=np.float32)
         for name in LAYOUT:
             part(vector, name)[:] = self.get_parameter(name).detach().numpy()
-        found: dict[str, NDArray[Any]] = {"parameters": vector}
+        tensors: dict[str, NDArray[Any]] = {"parameters": vector}
         if self.memory is not None:
-            found["memory"] = self.memory.detach().numpy().copy()
-        return found
+            tensors["memory"] = self.memory.detach().numpy().copy()
+        return tensors
 
 
 def _features(states: Tensor, nodes: int) -> tuple[Tensor, Tensor]:
@@ -102,8 +102,8 @@ class PlainNetwork(nn.Module):
 
     def forward(self, states: Tensor, actions: int) -> tuple[Tensor, Tensor]:
         """(logits [B, A], value [B]) of states [B, S]."""
-        found: tuple[Tensor, Tensor] = self.network(states.clamp(-MOST_INPUT, MOST_INPUT).float())
-        return found
+        network: tuple[Tensor, Tensor] = self.network(states.clamp(-MOST_INPUT, MOST_INPUT).float())
+        return network
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """The weights as a checkpoint keeps them."""

@@ -123,5 +123,5 @@ def test_the_scheduling_agent_loads_nothing_else_whoever_wrote_it_into_the_store
         f"planner@{tmp_path}/evil.py:Mine",
     ):
         assert "policy: " in core.refusal(Chosen(name)) and "--policy-folder" in core.refusal(Chosen(name))
-        told = core.refusal(Chosen("kube", candidate=name))
-        assert "--policy-folder" in told, "a candidate is asked in the shadow"
+        refusal = core.refusal(Chosen("kube", candidate=name))
+        assert "--policy-folder" in refusal, "a candidate is asked in the shadow"

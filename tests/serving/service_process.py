@@ -36,8 +36,8 @@ class ServiceProcess:
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline and self.process.poll() is None:
             if self._ready.exists():
-                found: dict[str, Any] = json.loads(self._ready.read_bytes())
-                return found
+                document: dict[str, Any] = json.loads(self._ready.read_bytes())
+                return document
             time.sleep(0.02)
         self.kill()
         raise AssertionError((folder / "stderr.txt").read_text())

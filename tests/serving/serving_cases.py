@@ -39,15 +39,18 @@ def an_experience(seed: int, decisions: int = 5, *, masked: bool = False, versio
     )
 
 
-def same(one: Experience, other: Experience) -> bool:
+def same(experience: Experience, other: Experience) -> bool:
     """Equal bit for bit."""
     arrays = ("states", "actions", "rewards", "dones", "log_probs", "greedy")
-    if any(getattr(one, name).tobytes() != getattr(other, name).tobytes() for name in arrays):
+    if any(getattr(experience, name).tobytes() != getattr(other, name).tobytes() for name in arrays):
         return False
-    masks = (one.masks is None) == (other.masks is None) and (
-        one.masks is None or other.masks is None or np.array_equal(one.masks, other.masks)
+    masks = (experience.masks is None) == (other.masks is None) and (
+        experience.masks is None or other.masks is None or np.array_equal(experience.masks, other.masks)
     )
-    return masks and (one.model_version, one.actions_dim) == (other.model_version, other.actions_dim)
+    return masks and (experience.model_version, experience.actions_dim) == (
+        other.model_version,
+        other.actions_dim,
+    )
 
 
 def bandit_worth(states: F64, actions: I64) -> F64:

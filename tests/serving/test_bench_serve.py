@@ -36,9 +36,9 @@ def test_every_claim_has_its_row(doors: Doors, monkeypatch: pytest.MonkeyPatch) 
         "_MODEL_SECONDS": 0.1,
     }.items():
         monkeypatch.setattr(serve, name, value)
-    told: list[str] = []
-    rows = {row.what: row for row in serve.bench_serve(None, told.append)}
-    assert told
+    messages: list[str] = []
+    rows = {row.what: row for row in serve.bench_serve(None, messages.append)}
+    assert messages
     for door, times in (("rest", 10.0), ("grpc", 3.0)):
         rate = rows[f"{door}, 4 clients, 6 inputs"]
         assert rate.peer is not None and rate.goal is not None

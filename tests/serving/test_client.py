@@ -35,11 +35,19 @@ def test_blocking_and_asyncio_clients_hear_the_same(doors: Doors) -> None:
         async with AsyncRestClient(doors.url) as rest, AsyncGrpcClient(doors.address) as grpc:
             singles = await asyncio.gather(*(rest.predict(state) for state in block))
             batches = await asyncio.gather(rest.predict_batch(block), grpc.predict_batch(block))
-            told = await rest.update([STATE], ([0], [1.0], [True]))
+            update_answer = await rest.update([STATE], ([0], [1.0], [True]))
             more = await grpc.update([STATE], ([0], [1.0], [True]))
             health = await rest.health()
             decided = await rest.decide(msgspec.convert(REQUEST, DecideRequest))
-            return singles, await grpc.predict(block[0]), batches, told, more, health.status, decided.node
+            return (
+                singles,
+                await grpc.predict(block[0]),
+                batches,
+                update_answer,
+                more,
+                health.status,
+                decided.node,
+            )
 
     singles, single, batches, told, more, status, node = asyncio.run(ask())
     with RestClient(doors.url) as rest, GrpcClient(doors.address) as grpc:

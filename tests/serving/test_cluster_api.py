@@ -147,8 +147,8 @@ def test_a_policy_that_fails_or_is_slow_leaves_it_to_the_rule() -> None:
             return self
 
     named.policy = Wrong()
-    found = named.decide(msgspec.structs.replace(request, explain=False), 0, 60.0)
-    assert (found.decided_by, found.policy) == ("rule", "kube")
+    decide_answer = named.decide(msgspec.structs.replace(request, explain=False), 0, 60.0)
+    assert (decide_answer.decided_by, decide_answer.policy) == ("rule", "kube")
     assert measurements.counted("proreus_fallbacks", reason="deadline") == 1
     assert measurements.counted("proreus_fallbacks", reason="error") == 1
 
@@ -173,8 +173,8 @@ def test_gpus_that_a_policy_names_are_those_that_the_node_has(devices: int) -> N
         "pod": {"name": "p", "requests": {"nvidia.com/gpu": 1}},
         "nodes": [{"name": "a", "allocatable": room, "gpu_used": [1000]}],
     }
-    found = named.decide(msgspec.convert(request, DecideRequest), 0, 60.0)
-    assert (found.decided_by, found.devices) == ("rule", [1])
+    decide_answer = named.decide(msgspec.convert(request, DecideRequest), 0, 60.0)
+    assert (decide_answer.decided_by, decide_answer.devices) == ("rule", [1])
     assert "may not have these GPUs" in named.trouble
 
 
@@ -187,11 +187,11 @@ def test_an_observation_survives_the_journey_in_named_fields(workload: Workload)
         wire = msgspec.json.decode(
             msgspec.json.encode(request_of(observation, explain=True)), type=DecideRequest
         )
-        told = observed(wire)
-        assert told.subject.spec == observation.subject.spec
-        assert told.refusals().tolist() == observation.refusals().tolist()
+        pod_observation = observed(wire)
+        assert pod_observation.subject.spec == observation.subject.spec
+        assert pod_observation.refusals().tolist() == observation.refusals().tolist()
         here = answer(rule.name, observation, rule.decide(observation))
-        there = answer(rule.name, told, rule.decide(told))
+        there = answer(rule.name, pod_observation, rule.decide(pod_observation))
         assert (here.decision, here.node, here.devices) == (there.decision, there.node, there.devices)
 
     simulate(compile_workload(workload), policy, inspect=look)

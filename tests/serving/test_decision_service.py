@@ -130,9 +130,9 @@ def test_a_node_that_refused_is_not_named_again_and_experience_says_why() -> Non
     assert remembered is not None and remembered.mask is not None
     assert np.flatnonzero(~remembered.mask).tolist() == [named, NODES + named]
     everywhere = np.ones(2 * NODES + 2, dtype=np.bool_)
-    told = service.predict(Question(elsewhere, everywhere, client="a"), "test")
+    predict_answer = service.predict(Question(elsewhere, everywhere, client="a"), "test")
     other = service.predict(Question(elsewhere, client="b"), "test")
-    assert told.action == other.action, (
+    assert predict_answer.action == other.action, (
         "a mask comes from who knows better; another client's nodes are others"
     )
 

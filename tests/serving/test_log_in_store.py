@@ -28,9 +28,9 @@ from tests.serving.test_online import a_job
 def rewards_in(place: StorePlace) -> list[float]:
     (name,) = place.names()
     reader = ExperienceReader(place.reader(name))
-    found = [float(reward) for _, record in reader.poll() for reward in record.rewards]
+    rewards = [float(reward) for _, record in reader.poll() for reward in record.rewards]
     reader.close()
-    return found
+    return rewards
 
 
 def test_a_service_keeps_reports_in_the_store_and_nobody_else_takes_its_log(tmp_path: Path) -> None:
@@ -100,9 +100,9 @@ def test_a_store_that_is_not_there_is_said_and_does_not_end_the_learner(
 
 @pytest.mark.parametrize("address", ["memory:", "redis:x", "sqlite:", "etcd://nowhere"])
 def test_an_address_that_keeps_nothing_is_refused(address: str) -> None:
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as exception_info:
         StorePlace.of(address, "m", "o")
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(exception_info.value)
 
 
 def test_a_place_that_cannot_be_opened_is_said_in_one_line(tmp_path: Path) -> None:

@@ -34,9 +34,9 @@ def improved(model: VectorModel, rounds: int, seed: int = 0) -> VectorModel:
 
 def with_bids(model: VectorModel, factor: float) -> VectorModel:
     """The same model with its bids for nodes multiplied: below 0 it prefers what it avoided."""
-    found = model.tensors["parameters"].copy()
-    part(found, "place")[:] *= factor
-    return VectorScorer(found)
+    parameters = model.tensors["parameters"].copy()
+    part(parameters, "place")[:] *= factor
+    return VectorScorer(parameters)
 
 
 def replay(model: VectorModel, seed: int = 500) -> list[Experience]:

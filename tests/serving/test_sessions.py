@@ -55,15 +55,15 @@ def test_changes_lead_where_a_fresh_description_would(named: NamedDecisions) -> 
         {"change": "set_budget", "budget": {"name": "x", "selector": {}, "max_unavailable": 1}},
         {"change": "remove_budget", "name": "x"},
     ]
-    found = asked(named, session=kept.session, generation=1, changes=changes, pod=POD)
+    decide_answer = asked(named, session=kept.session, generation=1, changes=changes, pod=POD)
     fresh = [
         {"name": "b", "allocatable": ROOM, "pods": [{**POD, "name": name} for name in ("one", "two")]},
         {"name": "c", "allocatable": ROOM, "unschedulable": True},
         {"name": "d", "allocatable": ROOM, "used": {"cpu": "2"}},
     ]
     alone = asked(named, nodes=fresh, pod=POD)
-    assert found.generation == 2 and found.node == "d"
-    assert msgspec.structs.replace(found, session="", generation=0) == alone
+    assert decide_answer.generation == 2 and decide_answer.node == "d"
+    assert msgspec.structs.replace(decide_answer, session="", generation=0) == alone
 
 
 def test_a_decision_can_count_as_carried_out(named: NamedDecisions) -> None:
@@ -82,9 +82,9 @@ def test_a_decision_can_count_as_carried_out(named: NamedDecisions) -> None:
 
 def test_who_knows_another_generation_is_told_so(named: NamedDecisions) -> None:
     kept = asked(named, nodes=NODES, keep=True)
-    with pytest.raises(Refused, match="is at 1; send the whole cluster again") as told:
+    with pytest.raises(Refused, match="is at 1; send the whole cluster again") as exception_info:
         asked(named, session=kept.session, generation=7, pod=POD)
-    assert (told.value.refusal, told.value.field) == (Refusal.CONFLICT, "generation")
+    assert (exception_info.value.refusal, exception_info.value.field) == (Refusal.CONFLICT, "generation")
     assert asked(named, session=kept.session, generation=1, pod=POD).node == "a"
 
 
@@ -110,9 +110,9 @@ def test_a_session_that_is_not_there_is_told_so(doors: Doors) -> None:
 def test_what_does_not_go_together_is_refused_by_field(
     named: NamedDecisions, fields: dict[str, Any], field: str
 ) -> None:
-    with pytest.raises(Refused) as told:
+    with pytest.raises(Refused) as exception_info:
         asked(named, **fields)
-    assert (told.value.refusal, told.value.field) == (Refusal.INVALID, field)
+    assert (exception_info.value.refusal, exception_info.value.field) == (Refusal.INVALID, field)
 
 
 def test_what_cannot_be_meant_leaves_the_session_as_it_was(named: NamedDecisions) -> None:
@@ -121,9 +121,9 @@ def test_what_cannot_be_meant_leaves_the_session_as_it_was(named: NamedDecisions
         {"change": "add_pod", "pod": {**POD, "name": "one"}, "node": "b"},
         {"change": "add_pod", "pod": {**POD, "requests": {"cpu": "lots"}}, "node": "b"},
     ]
-    with pytest.raises(Refused) as told:
+    with pytest.raises(Refused) as exception_info:
         asked(named, session=kept.session, generation=1, changes=changes)
-    assert told.value.field == "changes[1].pod.requests.cpu"
+    assert exception_info.value.field == "changes[1].pod.requests.cpu"
     assert asked(named, session=kept.session, generation=1, pod=POD).node == "a"  # b is as empty as a
 
 
@@ -133,9 +133,9 @@ def test_what_cannot_be_done_ends_the_session(named: NamedDecisions) -> None:
         {"change": "add_pod", "pod": {**POD, "name": "one"}, "node": "b"},
         {"change": "remove_pod", "name": "nobody"},
     ]
-    with pytest.raises(Refused, match="session is closed") as told:
+    with pytest.raises(Refused, match="session is closed") as exception_info:
         asked(named, session=kept.session, generation=1, changes=changes)
-    assert told.value.field == "changes[1]"
+    assert exception_info.value.field == "changes[1]"
     with pytest.raises(Refused) as gone:
         asked(named, session=kept.session, generation=1, pod=POD)
     assert gone.value.field == "session"
@@ -168,9 +168,14 @@ def test_a_policy_that_is_still_at_work_takes_its_session_along() -> None:
 
     named.policy = Slow()
     kept = asked(named, nodes=NODES, keep=True)
-    found = asked(named, session=kept.session, generation=1, pod=POD)
+    decide_answer = asked(named, session=kept.session, generation=1, pod=POD)
     release.set()
-    assert (found.decided_by, found.policy, found.node, found.session) == ("rule", "kube", "a", "")
+    assert (decide_answer.decided_by, decide_answer.policy, decide_answer.node, decide_answer.session) == (
+        "rule",
+        "kube",
+        "a",
+        "",
+    )
     with pytest.raises(Refused, match="is not kept"):
         asked(named, session=kept.session, generation=1, pod=POD)
 
@@ -252,14 +257,17 @@ def test_what_a_session_may_cost_is_told_from_the_changes(named: NamedDecisions)
     nodes = [{"name": f"n{k}", "allocatable": room} for k in range(2_000)]
     kept = asked(named, nodes=nodes, keep=True)
     dear = {**ROOM, **{f"own/{k}": 1 for k in range(20_000)}}
-    with pytest.raises(Refused, match="units of work") as told:
+    with pytest.raises(Refused, match="units of work") as exception_info:
         asked(
             named,
             session=kept.session,
             generation=1,
             changes=[{"change": "add_node", "node": {"name": "x", "allocatable": dear}}],
         )
-    assert (told.value.refusal, told.value.field) == (Refusal.TOO_LARGE, "nodes.allocatable")
+    assert (exception_info.value.refusal, exception_info.value.field) == (
+        Refusal.TOO_LARGE,
+        "nodes.allocatable",
+    )
     assert asked(named, session=kept.session, generation=1, pod=POD).node == "n0"  # nothing was changed
 
 

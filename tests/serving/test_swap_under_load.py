@@ -58,8 +58,10 @@ class Crowd:
                 states = [rng.random(6) for _ in range(32)]
                 answers = [client.predict(state) for state in states]
                 rewards = [float(answer.action == 0) for answer in answers]
-                told = client.update(states, ([a.action for a in answers], rewards, [False] * 31 + [True]))
-                self.reported += told.logged
+                update_answer = client.update(
+                    states, ([a.action for a in answers], rewards, [False] * 31 + [True])
+                )
+                self.reported += update_answer.logged
 
     def has_seen_enough(self, rounds: int) -> bool:
         """Whether it was answered often, by more than one version, while something was learned."""

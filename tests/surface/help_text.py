@@ -40,5 +40,5 @@ def _promise(entry: _Entry, said: str) -> tuple[str, str]:
     flag, _, takes = entry.invocation.partition(" ")
     if flag.endswith(","):  # --log-json, --no-log-json
         flag, takes = flag.removesuffix(","), f"or {takes}"
-    found = _DEFAULT.search(said)
-    return flag, f"{takes} ({found[1] if found else ''})".strip()
+    match = _DEFAULT.search(said)
+    return flag, f"{takes} ({match[1] if match else ''})".strip()

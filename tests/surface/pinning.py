@@ -38,14 +38,14 @@ def read(name: str) -> Any:
     return json.loads((PINNED / f"{name}.json").read_text())
 
 
-def assert_pinned(name: str, found: Any, closeness: Closeness = EXACT) -> None:
+def assert_pinned(name: str, document: Any, closeness: Closeness = EXACT) -> None:
     """That `found`, as JSON, still holds all that is stored under the name."""
-    found = json.loads(json.dumps(found))
+    document = json.loads(json.dumps(document))
     if REWRITES:
         path = PINNED / f"{name}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(found, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
-    differences = lost(read(name), found, closeness)
+        path.write_text(json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+    differences = lost(read(name), document, closeness)
     assert not differences, f"pinned/{name}.json no longer holds:\n" + "\n".join(differences[:20])
 
 

@@ -111,19 +111,21 @@ RESUMED = (
 
 def contents(run: Path, training: Training) -> dict[str, Any]:
     """What a run folder holds, without times; of tensors names, kinds and shapes."""
-    found: dict[str, Any] = {"files": files_of(run), "journal": journal_of(run)}
-    found["settings"] = json.loads((run / "settings.json").read_text())
-    found["settings"]["config"] = current_names(found["settings"]["config"])  # old runs say the former ones
+    contents: dict[str, Any] = {"files": files_of(run), "journal": journal_of(run)}
+    contents["settings"] = json.loads((run / "settings.json").read_text())
+    contents["settings"]["config"] = current_names(
+        contents["settings"]["config"]
+    )  # old runs say the former ones
     for which in CHECKPOINTS:
         card = without_timings(json.loads((run / which / "card.json").read_text()))
         card["config"] = current_names(card["config"])
         if training.torch or LOOSE:
             del card["checksum"]
-        found[f"{which} card"] = card
-        found[f"{which} tensors"] = _shapes(weights_of(run, which))
+        contents[f"{which} card"] = card
+        contents[f"{which} tensors"] = _shapes(weights_of(run, which))
     if (run / "state.safetensors").exists():
-        found["state tensors"] = _shapes(load_file(run / "state.safetensors"))
-    return found
+        contents["state tensors"] = _shapes(load_file(run / "state.safetensors"))
+    return contents
 
 
 def files_of(run: Path) -> list[str]:
@@ -140,23 +142,23 @@ def journal_of(run: Path) -> list[dict[str, Any]]:
 
 def weights_of(run: Path, which: str) -> Tensors:
     """The numbers of a checkpoint."""
-    found: Tensors = load_file(run / which / "weights.safetensors")
-    return found
+    tensors: Tensors = load_file(run / which / "weights.safetensors")
+    return tensors
 
 
 def _shapes(tensors: Tensors) -> dict[str, str]:
     return {name: f"{tensor.dtype} {list(tensor.shape)}" for name, tensor in tensors.items()}
 
 
-def assert_same_weights(found: Tensors, expected: Tensors, closeness: Closeness) -> None:
+def assert_same_weights(tensors: Tensors, expected: Tensors, closeness: Closeness) -> None:
     """That the tensors are the expected ones: to the bit, but where torch or another machine computes."""
-    assert sorted(found) == sorted(expected)
+    assert sorted(tensors) == sorted(expected)
     for name, tensor in expected.items():
         if closeness == EXACT and not LOOSE:
-            assert found[name].tobytes() == tensor.tobytes(), name
+            assert tensors[name].tobytes() == tensor.tobytes(), name
         else:
             np.testing.assert_allclose(
-                found[name], tensor, closeness.relative, closeness.relative, err_msg=name
+                tensors[name], tensor, closeness.relative, closeness.relative, err_msg=name
             )
 
 

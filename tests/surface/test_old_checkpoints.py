@@ -45,6 +45,6 @@ def test_an_old_model_of_the_service_is_judged_as_it_was(proreus: Proreus, tmp_p
         shutil.copytree(tmp_path / "run", VECTOR, ignore=shutil.ignore_patterns("tensorboard"))
     ended = proreus("models", "judge", "--model", str(VECTOR / "best"), "--seeds", "2", "--json", "r.json")
     assert (ended.code, ended.err) == (0, "")
-    found = without_timings(json.loads((tmp_path / "r.json").read_text()))
-    found.pop("model", None)  # a path
-    assert_pinned("checkpoints/models-vector", found, TORCH)
+    timings = without_timings(json.loads((tmp_path / "r.json").read_text()))
+    timings.pop("model", None)  # a path
+    assert_pinned("checkpoints/models-vector", timings, TORCH)

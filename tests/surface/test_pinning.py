@@ -55,8 +55,14 @@ def test_torch_may_round_otherwise() -> None:
 
 
 def test_measured_times_are_left_out_and_simulated_ones_are_not() -> None:
-    found = {"seconds": 1, "decisions_per_s": 2, "plan_seconds": 3, "wait_mean": 4, "list": [{"created": 5}]}
-    assert without_timings(found) == {"wait_mean": 4, "list": [{}]}
+    content = {
+        "seconds": 1,
+        "decisions_per_s": 2,
+        "plan_seconds": 3,
+        "wait_mean": 4,
+        "list": [{"created": 5}],
+    }
+    assert without_timings(content) == {"wait_mean": 4, "list": [{}]}
 
 
 def test_a_help_text_is_read_with_a_frame_and_without() -> None:

@@ -37,8 +37,8 @@ class Scored:
             Verdict(place, "" if legal else "no room", dict(zip(FEATURES, row, strict=True)), sum(row))
             for place, row, legal in zip(PLACES, rows.tolist(), observation.action_mask(), strict=True)
         ]
-        told = f"goes to {PLACES[chosen]}"
-        return Explanation(self.name, str(observation.job), chosen, tuple(verdicts), "", told)
+        message = f"goes to {PLACES[chosen]}"
+        return Explanation(self.name, str(observation.job), chosen, tuple(verdicts), "", message)
 
     def fresh(self, seed: int) -> Scored:
         """The same: it remembers nothing."""

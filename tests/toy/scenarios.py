@@ -95,5 +95,5 @@ class ToyFlags:
 
     def chosen(self, name: str | None = None) -> ToyScenario:
         """The scenario that the flags describe."""
-        found = parse(name or self.scenario, self.data)
-        return found if self.jobs is None else replace(found, jobs=self.jobs)
+        toy_scenario = parse(name or self.scenario, self.data)
+        return toy_scenario if self.jobs is None else replace(toy_scenario, jobs=self.jobs)

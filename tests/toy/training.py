@@ -56,7 +56,15 @@ class ToyGoal:
         """Minus the mean time in the system."""
         training = [scenario.of_part("train") for scenario in self._scenarios]
         found = [
-            -float(np.mean([_time(one, Scored("", member), seed) for one in training for seed in drawn]))
+            -float(
+                np.mean(
+                    [
+                        _time(toy_scenario, Scored("", member), seed)
+                        for toy_scenario in training
+                        for seed in drawn
+                    ]
+                )
+            )
             for member in members
         ]
         return found, {"runs": len(members) * len(training) * len(drawn)}
@@ -68,8 +76,8 @@ class ToyGoal:
             held_out, (_, names) = scenario.of_part("valid"), scenario.yardstick()
             rules = [POLICIES.make(name) for name in names]
             times = [
-                float(np.mean([_time(held_out, one, seed) for seed in range(self._runs)]))
-                for one in (Scored("", mean), *rules)
+                float(np.mean([_time(held_out, rule, seed) for seed in range(self._runs)]))
+                for rule in (Scored("", mean), *rules)
             ]
             gains[scenario.name] = 100.0 * (1.0 - times[0] / min(times[1:]))
         return gains

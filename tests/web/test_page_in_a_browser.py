@@ -149,11 +149,11 @@ def test_nothing_is_cut_and_bars_have_a_width(server: str, width: int) -> None:
         text=True,
         timeout=120,
     )
-    told = re.search(r"FOUND(\{.*\})END", ended.stdout, re.DOTALL)
-    assert told, ended.stderr[-2000:]
-    found: dict[str, Any] = json.loads(html.unescape(told[1]))
-    assert found["rows"] == 3
-    assert found["page"] <= width, "the page itself never scrolls sideways"
-    assert found["beyond"] == [] and found["cut"] == []
-    assert min(found["bars"]) >= 60, "a bar that cannot be seen says nothing"
-    assert min(found["cells"]) >= 45, "a word a line is no column"
+    match = re.search(r"FOUND(\{.*\})END", ended.stdout, re.DOTALL)
+    assert match, ended.stderr[-2000:]
+    document: dict[str, Any] = json.loads(html.unescape(match[1]))
+    assert document["rows"] == 3
+    assert document["page"] <= width, "the page itself never scrolls sideways"
+    assert document["beyond"] == [] and document["cut"] == []
+    assert min(document["bars"]) >= 60, "a bar that cannot be seen says nothing"
+    assert min(document["cells"]) >= 45, "a word a line is no column"

@@ -83,8 +83,8 @@ def _on(store: str, nodes: int, pods: int, tell: Callable[[str], None]) -> Itera
     yield claim(f"{what}: created", "pods/s", pods / at_once.creating)
     yield claim(f"{what}: request to bound, p99", "s", at_once.p99, better="lower")
     for share, value in (("p50", steady.p50), ("p99", steady.p99)):
-        told = f"{store}, {STEADY_RATE:.0f} pods/s: request to bound, {share}"
-        yield claim(told, "ms", 1e3 * value, better="lower")
+        message = f"{store}, {STEADY_RATE:.0f} pods/s: request to bound, {share}"
+        yield claim(message, "ms", 1e3 * value, better="lower")
     yield claim(f"{store}: memory of the engine at its largest", "MB", memory / 1e6, better="lower")
 
 
@@ -154,7 +154,8 @@ def _ready_nodes(port: int, token: str) -> int:
         return 0
     return sum(
         any(
-            one["type"] == "Ready" and one["status"] == "True" for one in item["status"].get("conditions", ())
+            condition["type"] == "Ready" and condition["status"] == "True"
+            for condition in item["status"].get("conditions", ())
         )
         for item in items
     )

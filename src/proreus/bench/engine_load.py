@@ -103,10 +103,10 @@ class _Watch(threading.Thread):
     def run(self) -> None:
         """Until all are bound or the stream ends."""
         while line := self._stream.readline():
-            found = _NAME.search(line)
-            if found is None or b'"nodeName":"' not in line or not found[1].startswith(self._prefix):
+            match = _NAME.search(line)
+            if match is None or b'"nodeName":"' not in line or not match[1].startswith(self._prefix):
                 continue
-            self.bound.setdefault(found[1].decode(), time.perf_counter())
+            self.bound.setdefault(match[1].decode(), time.perf_counter())
             if len(self.bound) == self._wanted:
                 self.all.set()
                 return

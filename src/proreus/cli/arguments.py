@@ -102,8 +102,8 @@ def parse(kind: type[Arguments], command: str, words: Sequence[str], description
     except SystemExit as end:
         if not end.code:
             raise
-        told = _one_line(complaint.getvalue())
-        raise UsageError(f"{told}{_nearest_flag(told, kind)} (see {command} --help)") from None
+        message = _one_line(complaint.getvalue())
+        raise UsageError(f"{message}{_nearest_flag(message, kind)} (see {command} --help)") from None
 
 
 def parse_named(
@@ -124,9 +124,9 @@ def parse_named(
     return name, parse(kind, f"proreus {verb} {name}", rest, description)
 
 
-def _nearest_flag(told: str, kind: type[Any]) -> str:
+def _nearest_flag(message: str, kind: type[Any]) -> str:
     """For a flag that there is none of: the one that may be meant."""
-    unknown = re.match(r"Unrecognized options: .*?--([\w-]+)", told)
+    unknown = re.match(r"Unrecognized options: .*?--([\w-]+)", message)
     if unknown is None:
         return ""
     known = [flag.removeprefix("--") for flag in _flags(kind)]
@@ -155,10 +155,10 @@ def _one_line(said: str) -> str:
     """
     plain = re.sub(r"\x1b\[[0-9;]*m|[\u2500-\u257f]", "", said)
     lines = [line.strip() for line in plain.splitlines()]
-    told = [line if re.search(r"\w", line) else "" for line in lines[1:]] or lines
-    first = next((place for place, line in enumerate(told) if line), 0)
-    last = next((place for place, line in enumerate(told) if place > first and not line), len(told))
-    return " ".join(told[first:last]) or "the command could not be read"
+    messages = [line if re.search(r"\w", line) else "" for line in lines[1:]] or lines
+    first = next((place for place, line in enumerate(messages) if line), 0)
+    last = next((place for place, line in enumerate(messages) if place > first and not line), len(messages))
+    return " ".join(messages[first:last]) or "the command could not be read"
 
 
 def without(kind: type[Any], hidden: Mapping[str, Any]) -> type[Any]:

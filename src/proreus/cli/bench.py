@@ -64,12 +64,12 @@ class BenchArguments:
 def _sizes(bench: Bench) -> list[tuple[str, object, object]]:
     """Name, annotation and default of the flags that a benchmark brings."""
     hints = get_type_hints(bench, include_extras=True)
-    found: list[tuple[str, object, object]] = []
+    sizes: list[tuple[str, object, object]] = []
     for name, parameter in inspect.signature(bench).parameters.items():
         if parameter.kind is parameter.KEYWORD_ONLY:
             kind, says = get_args(hints[name])
-            found.append((name, Annotated[kind, tyro.conf.arg(help=says)], parameter.default))
-    return found
+            sizes.append((name, Annotated[kind, tyro.conf.arg(help=says)], parameter.default))
+    return sizes
 
 
 def run(words: Sequence[str]) -> int:
@@ -110,8 +110,8 @@ def _what(reference: str) -> str:
     spec = importlib.util.find_spec(reference.partition(":")[0])
     if spec is None or spec.origin is None:
         return "no such benchmark"
-    told = ast.get_docstring(ast.parse(Path(spec.origin).read_bytes())) or ""
-    line = told.partition("\n")[0]
+    message = ast.get_docstring(ast.parse(Path(spec.origin).read_bytes())) or ""
+    line = message.partition("\n")[0]
     return line.partition(": ")[2] or line
 
 

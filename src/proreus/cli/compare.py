@@ -59,8 +59,8 @@ def run(words: Sequence[str]) -> int:
     request = compare_request(world, arguments)
     console = new_console(arguments.common)
     for scenario in request.scenarios:
-        if told := scenario.caution(request.seeds):
-            console.print(f"note: {told}", soft_wrap=True)
+        if caution := scenario.caution(request.seeds):
+            console.print(f"note: {caution}", soft_wrap=True)
     command = shlex.join(("proreus", "compare", *words))
     compare_and_write(request, Destination(arguments.out, arguments.common, command), console)
     return 0

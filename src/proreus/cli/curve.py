@@ -67,9 +67,9 @@ def _gain_of(run: Path) -> str:
     """What the held-out figures of a run are, with their unit; "": it has no best checkpoint yet."""
     if not is_checkpoint(run / "best"):
         return ""
-    told = next(iter(read_card(run / "best" / CARD).scores), "").partition(",")[0]
-    unit = "" if told.startswith("%") else _unit_of(run)
-    return f"{told}, {unit}" if unit else told
+    message = next(iter(read_card(run / "best" / CARD).scores), "").partition(",")[0]
+    unit = "" if message.startswith("%") else _unit_of(run)
+    return f"{message}, {unit}" if unit else message
 
 
 def _unit_of(run: Path) -> str:

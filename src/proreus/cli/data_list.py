@@ -23,11 +23,11 @@ def print_datasets(folder: Path | None, output: Output) -> int:
     for of_world in registered():
         datasets = world(of_world).datasets
         members: dict[str, list[str]] = {}
-        for name, found in known(datasets, folder).items():
+        for name, dataset in known(datasets, folder).items():
             here = holds(datasets, name, folder)
-            about = {"what": found.what, "licence": found.licence, "address": found.home}
+            about = {"what": dataset.what, "licence": dataset.licence, "address": dataset.home}
             rows.append({"name": name, "here": here, **about, "world": of_world})
-            key = next(key for key, one in datasets.items() if one is found)
+            key = next(key for key, one in datasets.items() if one is dataset)
             members.setdefault(key, []).extend([name] if here else [])
         for key, here_now in members.items():
             _print(console, of_world, key, datasets[key], here_now)
@@ -35,10 +35,10 @@ def print_datasets(folder: Path | None, output: Output) -> int:
     return 0
 
 
-def _print(console: Console, of_world: str, name: str, found: Dataset, here: list[str]) -> None:
+def _print(console: Console, of_world: str, name: str, dataset: Dataset, here: list[str]) -> None:
     state = ", ".join(here) if here and "*" in name else "yes" if here else "no"
-    fetched = "proreus data fetch" if found.remotes else "by hand"
+    fetched = "proreus data fetch" if dataset.remotes else "by hand"
     console.print(Text.assemble((name, "bold"), f"  ({of_world})"), soft_wrap=True)
-    source = f"{found.home} ({fetched})"
-    told = [("what", found.what), ("licence", found.licence), ("from", source), ("here", state)]
-    console.print(named_lines(told))
+    source = f"{dataset.home} ({fetched})"
+    pairs = [("what", dataset.what), ("licence", dataset.licence), ("from", source), ("here", state)]
+    console.print(named_lines(pairs))

@@ -90,12 +90,12 @@ def run(words: Sequence[str]) -> int:
         options["gracePeriodSeconds"] = arguments.grace_period
     deleted: list[tuple[_Object, str]] = []
     with arguments.where.open() as client:
-        for found in list(_wanted(client, arguments)):
-            uid = _delete(client, found, options, ignore=arguments.ignore_not_found)
+        for obj in list(_wanted(client, arguments)):
+            uid = _delete(client, obj, options, ignore=arguments.ignore_not_found)
             if uid is None:
                 continue
-            console.print(f"{found.target.shown} deleted", highlight=False, soft_wrap=True)
-            deleted.append((found, uid))
+            console.print(f"{obj.target.shown} deleted", highlight=False, soft_wrap=True)
+            deleted.append((obj, uid))
         if arguments.wait:
             with waiting(console, "waiting until they are gone"):
                 _wait(client, deleted, arguments.timeout)
@@ -124,11 +124,11 @@ def _wanted(client: Client, arguments: DeleteArguments) -> Iterator[_Object]:
                 yield _Object(ObjectTarget(target.kind, item["metadata"]["name"]), arguments.namespace)
 
 
-def _delete(client: Client, found: _Object, options: dict[str, Any], *, ignore: bool) -> str | None:
+def _delete(client: Client, obj: _Object, options: dict[str, Any], *, ignore: bool) -> str | None:
     """The uid of what was told to go; None: it was not there."""
     try:
-        uid: str = client.get(found.path)["metadata"]["uid"]
-        client.ask("DELETE", found.path, body=Body.of({**options, "preconditions": {"uid": uid}}))
+        uid: str = client.get(obj.path)["metadata"]["uid"]
+        client.ask("DELETE", obj.path, body=Body.of({**options, "preconditions": {"uid": uid}}))
     except ApiRefused as refused:
         if refused.code == _NOT_FOUND and ignore:
             return None
@@ -138,16 +138,16 @@ def _delete(client: Client, found: _Object, options: dict[str, Any], *, ignore: 
 
 def _wait(client: Client, deleted: list[tuple[_Object, str]], seconds: float) -> None:
     deadline = time.monotonic() + seconds
-    for found, uid in deleted:
-        while _stands(client, found, uid):
+    for obj, uid in deleted:
+        while _stands(client, obj, uid):
             if time.monotonic() >= deadline:
-                raise WorkError(f"{found.target.shown} is still there after {seconds:g} s")
+                raise WorkError(f"{obj.target.shown} is still there after {seconds:g} s")
             time.sleep(_POLL_SECONDS)
 
 
-def _stands(client: Client, found: _Object, uid: str) -> bool:
+def _stands(client: Client, obj: _Object, uid: str) -> bool:
     try:
-        return bool(client.get(found.path)["metadata"]["uid"] == uid)
+        return bool(client.get(obj.path)["metadata"]["uid"] == uid)
     except ApiRefused as refused:
         if refused.code != _NOT_FOUND:
             raise

@@ -147,8 +147,8 @@ class _Draining:
 
 
 def _pods_on(client: Client, node: str) -> list[Pod]:
-    found: list[Pod] = client.get(path_of(POD), {"fieldSelector": f"spec.nodeName={node}"})["items"]
-    return found
+    pods: list[Pod] = client.get(path_of(POD), {"fieldSelector": f"spec.nodeName={node}"})["items"]
+    return pods
 
 
 def _annotations(pod: Pod) -> dict[str, str]:

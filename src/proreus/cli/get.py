@@ -123,20 +123,20 @@ class _Getting:
         )
 
     def _show_objects(self, wanted: list[ObjectTarget]) -> None:
-        found: list[dict[str, Any]] = []
+        answers: list[dict[str, Any]] = []
         for target in wanted:
             answer = self._ask(target, JSON)
             if answer is None:
                 continue
             if target.name:
-                found.append(answer)
+                answers.append(answer)
                 continue
             typed = {"apiVersion": target.kind.api_version, "kind": target.kind.kind}
-            found += [{**typed, **item} for item in answer["items"]]
+            answers += [{**typed, **item} for item in answer["items"]]
         single = len(wanted) == 1 and bool(wanted[0].name)
-        if single and not found:
+        if single and not answers:
             return
-        self._print(found[0] if single else {"apiVersion": "v1", "kind": "List", "items": found}, found)
+        self._print(answers[0] if single else {"apiVersion": "v1", "kind": "List", "items": answers}, answers)
 
     def _print(self, whole: dict[str, Any], objects: list[dict[str, Any]]) -> None:
         arguments = self._arguments

@@ -138,16 +138,16 @@ def _import(arguments: ImportArguments) -> int:
         try:
             _send(client, f"/v1/images/uploads/{upload}", node, archive)
             body = Body.of({"upload": upload, "name": arguments.name}, answer_seconds=_IMPORT_SECONDS)
-            found = client.ask("POST", "/v1/images", node, body).content["images"]
+            images = client.ask("POST", "/v1/images", node, body).content["images"]
         except KeyboardInterrupt:
             client.ask("DELETE", f"/v1/images/uploads/{upload}", node)
             raise
     console = new_console(arguments.common)
-    for image in found:
+    for image in images:
         console.print(
             f"{image_name(image['names'])} imported on {image['nodes'][0]}", highlight=False, soft_wrap=True
         )
-    write_json(arguments.common, {"images": found})
+    write_json(arguments.common, {"images": images})
     return 0
 
 
@@ -168,8 +168,8 @@ def _list(arguments: ListArguments) -> int:
     console = new_console(arguments.common)
     if images:
         rows = [
-            [image_name(one["names"]), image_size(one["size_bytes"]), ", ".join(one["nodes"])]
-            for one in images
+            [image_name(image["names"]), image_size(image["size_bytes"]), ", ".join(image["nodes"])]
+            for image in images
         ]
         print_rows(console, ("NAME", "SIZE", "NODES"), rows)
     else:

@@ -132,12 +132,12 @@ class TraceInStore(RecordedLog):
 def logs_at(place: str) -> list[RecordedLog]:
     """All logs there; an InputError where there is none."""
     folder = Path(place).expanduser()
-    found = list(_in_folder(folder)) if folder.is_dir() else []
-    if not found:
-        found = list(_in_store(place))
-    if not found:
+    recorded_logs = list(_in_folder(folder)) if folder.is_dir() else []
+    if not recorded_logs:
+        recorded_logs = list(_in_store(place))
+    if not recorded_logs:
         raise InputError("nothing is recorded here", file=place)
-    return found
+    return recorded_logs
 
 
 def _in_folder(folder: Path) -> Iterator[RecordedLog]:
@@ -178,8 +178,8 @@ def _in_store(place: str) -> Iterator[RecordedLog]:
     try:
         address = store_address(place)
     except InputError:
-        if told := _of_service(Path(place).expanduser()):
-            raise InputError(told, file=place) from None
+        if message := _of_service(Path(place).expanduser()):
+            raise InputError(message, file=place) from None
         raise
     try:
         roots = logs_in(address, ROOT)
@@ -277,11 +277,11 @@ def exported(log: RecordedLog, since: int) -> Iterator[dict[str, Any]]:
     try:
         for part in reader.poll():
             try:
-                found = list(log.records(part))
+                records = list(log.records(part))
             except ValueError as error:
                 _log.warning("%s: record %d is left out: %s", log.name, part.number, error)
                 continue
-            for record in found:
+            for record in records:
                 if record["number"] >= since:
                     yield {"log": log.name, **record}
     except OSError as error:

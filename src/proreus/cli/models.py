@@ -74,15 +74,15 @@ def _list(store: ModelStore, arguments: ModelsArguments) -> dict[str, Any]:
     table = Table(title=f"models in {store.folder}", title_justify="left")
     for column in ("name", "version", "state", "parent", "created", "bytes", "kind", "note"):
         table.add_column(column)
-    found: dict[str, Any] = {}
+    models: dict[str, Any] = {}
     for name in names:
         records = store.versions(name)
-        found[name] = [asdict(record) for record in records]
+        models[name] = [asdict(record) for record in records]
         for r in records:
             parent = "" if r.parent is None else str(r.parent)
             table.add_row(name, str(r.version), r.state, parent, r.created, f"{r.bytes:,}", r.kind, r.note)
     new_console(arguments.common).print(table)
-    return {"models": found}
+    return {"models": models}
 
 
 def _show(store: ModelStore, arguments: ModelsArguments) -> dict[str, Any]:

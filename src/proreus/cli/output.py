@@ -48,8 +48,8 @@ def new_console(output: Output) -> Console:
     console = Console(**options)
     if console.is_terminal:
         return console
-    told = os.environ.get("COLUMNS", "")
-    return Console(**options, width=int(told) if told.isdecimal() and int(told) else _PIPE_WIDTH)
+    columns = os.environ.get("COLUMNS", "")
+    return Console(**options, width=int(columns) if columns.isdecimal() and int(columns) else _PIPE_WIDTH)
 
 
 def check_json(output: Output) -> None:

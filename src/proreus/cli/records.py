@@ -88,8 +88,11 @@ def _look(arguments: LookArguments, *, thoroughly: bool) -> int:
     prepare(arguments.common)
     found = {log.name: contents(log, thoroughly=thoroughly) for log in _logs(arguments.place)}
     new_console(arguments.common).print(_table(found))
-    write_json(arguments.common, {"logs": [{"name": name, **asdict(one)} for name, one in found.items()]})
-    return int(thoroughly and any(one.damaged for one in found.values()))
+    write_json(
+        arguments.common,
+        {"logs": [{"name": name, **asdict(log_contents)} for name, log_contents in found.items()]},
+    )
+    return int(thoroughly and any(log_contents.damaged for log_contents in found.values()))
 
 
 def _export(arguments: ExportArguments) -> int:
@@ -136,11 +139,11 @@ def _lines(logs: Sequence[RecordedLog], since: int) -> Iterator[bytes]:
             yield (json.dumps(record, separators=(",", ":")) + "\n").encode()
 
 
-def _table(found: dict[str, LogContents]) -> Table:
+def _table(log_contents: dict[str, LogContents]) -> Table:
     table = Table(box=None, pad_edge=False)
     for title in ("log", "records", "first", "last", "parts", "bytes", "damaged", "lost"):
         table.add_column(title, justify="left" if title == "log" else "right")
-    for name, one in found.items():
+    for name, one in log_contents.items():
         numbers: list[Any] = [one.records, one.first, one.last, one.parts, one.bytes, one.damaged, one.lost]
         table.add_row(name, *("" if number is None else str(number) for number in numbers))
     return table

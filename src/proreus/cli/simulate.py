@@ -66,8 +66,8 @@ def run(words: Sequence[str]) -> int:
     console = new_console(common)
     with waiting(console, f"reading {scenario.name}"):
         work = scenario.load(common.seed)
-    if told := scenario.caution((common.seed,)):
-        console.print(f"note: {told}", soft_wrap=True)
+    if caution := scenario.caution((common.seed,)):
+        console.print(f"note: {caution}", soft_wrap=True)
     if arguments.export is not None and scenario.start(work, common.seed).outcome().export is None:
         raise UsageError(f"--export: the world {world.name!r} has nothing to export")
     if arguments.explain:
@@ -123,8 +123,8 @@ def _explain(world: World, simulation: AnySimulation, policy: Any, arguments: An
     while (observation := simulation.next_decision()) is not None:
         seen[simulation.subject()] = None
         if simulation.subject() == asked:
-            told = policy.explain(observation)
-            console.print(*explanation_tables(told, observation, world.words, console.width))
+            explanation = policy.explain(observation)
+            console.print(*explanation_tables(explanation, observation, world.words, console.width))
         step(simulation, policy)
     if asked not in seen:
         raise _unknown(world.words.subject, asked, list(seen))

@@ -105,8 +105,8 @@ def _ask(client: Client, what: str, arguments: TopArguments, limit: int = 0) -> 
         found: dict[str, Any] = client.get(f"/v1/use/{what}", query)
     except ApiRefused as refused:
         if refused.code == _NOT_FOUND:
-            told = f"{client.address.server} is no engine of Proreus: ask it with `kubectl top`"
-            raise WorkError(told) from refused
+            message = f"{client.address.server} is no engine of Proreus: ask it with `kubectl top`"
+            raise WorkError(message) from refused
         raise
     return found
 

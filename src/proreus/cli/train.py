@@ -62,8 +62,8 @@ def run(words: Sequence[str]) -> int:
     task = _task(learner, world, arguments)
     console = new_console(arguments.output)
     for scenario in task.scenarios:
-        if told := scenario.caution((0, 1)):
-            console.print(f"note: {told}", soft_wrap=True)
+        if caution := scenario.caution((0, 1)):
+            console.print(f"note: {caution}", soft_wrap=True)
     summary = _watch(learner, task, console)
     console.print(f"best checkpoint: {task.folder / 'best'}", soft_wrap=True)
     write_json(arguments.output, summary)
@@ -81,18 +81,19 @@ def algorithm_of(words: Sequence[str], world: World) -> tuple[str, Path | None]:
     parser.add_argument("--algo", default="")
     parser.add_argument("--resume", default="")
     try:
-        found, _ = parser.parse_known_args(list(words))
+        arguments, _ = parser.parse_known_args(list(words))
     except argparse.ArgumentError:
         return known[0], None  # a flag without its value: the real parser says so
-    if not found.resume:
-        return found.algo if found.algo in known else known[0], None
-    folder = Path(found.resume)
+    if not arguments.resume:
+        return arguments.algo if arguments.algo in known else known[0], None
+    folder = Path(arguments.resume)
     algorithm = str(read_settings(folder, world.name)["algorithm"])
     if algorithm not in known:
         raise InputError(f"no algorithm is called {algorithm!r}", file=folder, field="algorithm")
-    if found.algo and found.algo != algorithm:
+    if arguments.algo and arguments.algo != algorithm:
         raise UsageError(
-            f"--algo {found.algo}: {folder} is a run of {algorithm} and goes on as such (leave --algo out)"
+            f"--algo {arguments.algo}: {folder} is a run of {algorithm} and goes on as such "
+            "(leave --algo out)"
         )
     return algorithm, folder
 
@@ -151,11 +152,11 @@ def _workload(world: World, settings: set[str]) -> Any:
 
 def _configs(learner: Learner) -> dict[str, Any]:
     """Name of a group of flags -> the learner's settings; threads are said by --processes."""
-    found = {}
+    configs = {}
     for name, config in zip(("settings", "lessons"), learner.configs, strict=False):
         hidden = {"threads": 0} if hasattr(config, "threads") else {}
-        found[name] = without(type(config), hidden)(**vars(config))
-    return found
+        configs[name] = without(type(config), hidden)(**vars(config))
+    return configs
 
 
 def _current(word: str, settings: set[str]) -> str:
@@ -204,12 +205,12 @@ def _watch(learner: Learner, task: Task, console: Console) -> Mapping[str, Any]:
     with kept_work_named(task.folder), noted as interrupted, shown(console, learner.algorithm) as show:
         try:
             with closing(learn(learner, task, interrupted.is_set, summary.update)) as progress:
-                for told in progress:
-                    if told.total:
-                        show(told.done, told.total, told.text)
-                    if told.line:
-                        console.print(told.line, soft_wrap=True)
-                    done = 0 < told.done == told.total
+                for run_status in progress:
+                    if run_status.total:
+                        show(run_status.done, run_status.total, run_status.text)
+                    if run_status.line:
+                        console.print(run_status.line, soft_wrap=True)
+                    done = 0 < run_status.done == run_status.total
         except KeyboardInterrupt:
             if isinstance(learner, GradientLearner):
                 raise

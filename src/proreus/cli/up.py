@@ -169,8 +169,8 @@ def _tell_of_containers(arguments: UpArguments, folder: Path) -> None:
 def _alone_on(store: str) -> AbstractContextManager[None]:
     from proreus.engine.store.factory import InFile, read_address
 
-    found = read_address(store)
-    return only_one_up(found.path) if isinstance(found, InFile) else nullcontext()
+    address = read_address(store)
+    return only_one_up(address.path) if isinstance(address, InFile) else nullcontext()
 
 
 def _store(arguments: UpArguments, folder: Path) -> str:

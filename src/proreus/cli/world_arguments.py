@@ -53,13 +53,15 @@ def parse_in_world(verb: str, world: World, words: Sequence[str], kind: type[Fla
 
 def _catalogues(world: World) -> list[Catalogue]:
     """One for each kind of scenario."""
-    found = (world.policies(world.flags().chosen(preset)) for preset in world.presets)
-    return list({catalogue.what: catalogue for catalogue in found}.values())
+    catalogues = (world.policies(world.flags().chosen(preset)) for preset in world.presets)
+    return list({catalogue.what: catalogue for catalogue in catalogues}.values())
 
 
 def _tuning_of(world: World) -> type[Any] | None:
     """The flags that policies read, of every kind of scenario in one."""
-    kinds = tuple(dict.fromkeys(one.options for one in _catalogues(world) if one.options is not None))
+    kinds = tuple(
+        dict.fromkeys(catalogue.options for catalogue in _catalogues(world) if catalogue.options is not None)
+    )
     if len(kinds) < 2:
         return kinds[0] if kinds else None
 
@@ -99,10 +101,10 @@ def check_objective(catalogue: Catalogue, tuning: Any, policies: Sequence[str]) 
 
 def describe(world: World, verb: str) -> str:
     """For --help: the policies of every kind of scenario, and an example."""
-    told = " ".join(
-        f"Policies{f' over {one.what}' if one.what else ''}: {', '.join(one.names)}."
-        for one in _catalogues(world)
+    message = " ".join(
+        f"Policies{f' over {catalogue.what}' if catalogue.what else ''}: {', '.join(catalogue.names)}."
+        for catalogue in _catalogues(world)
     )
     example = world.examples.get(verb, f"proreus {verb} {world.name} --scenario {world.presets[0]}")
     others = ", ".join(name for name in registered() if name != world.name)
-    return f"{world.name}: {world.what}. {told} Other worlds: {others}.\n\nExample: {example}"
+    return f"{world.name}: {world.what}. {message} Other worlds: {others}.\n\nExample: {example}"

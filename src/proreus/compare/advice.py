@@ -79,20 +79,22 @@ class Judged:
 
     def is_ahead(self, name: str, over: str = "") -> bool:
         """Whether it is better than `over`, the best rule where nothing is named, and that not by chance."""
-        found = self.gain(name, over)
-        return found is not None and found.significant and found.estimate.mean > 0
+        gain = self.gain(name, over)
+        return gain is not None and gain.significant and gain.estimate.mean > 0
 
     def gain(self, name: str, over: str = "") -> Difference | None:
         """How much better than `over`, the best rule where nothing is named; more is better."""
-        found = paired_difference(self.results, self.measure.name, name, over or self.best_rule)
-        if found is None or self._sign > 0:
-            return found
-        values = tuple(-value for value in found.values)
-        return replace(found, values=values, estimate=estimate(values))
+        difference = paired_difference(self.results, self.measure.name, name, over or self.best_rule)
+        if difference is None or self._sign > 0:
+            return difference
+        values = tuple(-value for value in difference.values)
+        return replace(difference, values=values, estimate=estimate(values))
 
     def mean_of(self, measure: str, name: str) -> float:
         """Of another measure."""
-        found = [one.measures[measure] for one in self.results if one.policy == name]
+        found = [
+            trial_result.measures[measure] for trial_result in self.results if trial_result.policy == name
+        ]
         return sum(found) / len(found)
 
     def _told_apart(self, name: str, other: str) -> bool:
@@ -103,7 +105,11 @@ class Judged:
         return 1.0 if self.measure.better == "higher" else -1.0
 
     def _values(self, name: str) -> list[float]:
-        return [one.measures[self.measure.name] for one in self.results if one.policy == name]
+        return [
+            trial_result.measures[self.measure.name]
+            for trial_result in self.results
+            if trial_result.policy == name
+        ]
 
 
 def draws_to_tell(difference: Difference) -> int | None:

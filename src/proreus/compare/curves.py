@@ -63,7 +63,7 @@ def charts_of(comparison: Comparison, scenario: Scenario) -> list[Chart]:
     }
     if not recordings:
         return []
-    places = {policy: _places(one) for policy, one in recordings.items()}
+    places = {policy: _places(recording) for policy, recording in recordings.items()}
     grid = np.linspace(
         min(float(one[0]) for one in places.values()), max(float(one[-1]) for one in places.values()), _POINTS
     )
@@ -71,9 +71,9 @@ def charts_of(comparison: Comparison, scenario: Scenario) -> list[Chart]:
     charts = []
     for quantity in comparison.world.quantities:
         series = {
-            policy: _held(places[policy], one.series[quantity.key], grid)
-            for policy, one in recordings.items()
-            if quantity.key in one.series
+            policy: _held(places[policy], recording.series[quantity.key], grid)
+            for policy, recording in recordings.items()
+            if quantity.key in recording.series
         }
         if any(np.nanmax(values, initial=0.0) > 0 for values in series.values()):
             chart = Chart(quantity.key, quantity.title, quantity.unit, axis, series, quantity.file)
@@ -96,7 +96,7 @@ def _from_where_they_part(chart: Chart) -> Chart:
     return replace(
         chart,
         axis=replace(chart.axis, values=places[start:]),
-        series={policy: one[start:] for policy, one in chart.series.items()},
+        series={policy: series[start:] for policy, series in chart.series.items()},
         note=f"Before {places[start]:.0f} % all policies are within {_APART} points of each other.",
     )
 

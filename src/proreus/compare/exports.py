@@ -47,17 +47,17 @@ def row_cells(row: Row) -> dict[str, Any]:
 
 
 def _cells(row: Row) -> tuple[str | float | int | None, ...]:
-    found = row.estimate
+    estimate = row.estimate
     return (
         row.scenario,
         row.policy,
         row.measure,
         row.unit,
         row.better,
-        found.mean,
-        found.low,
-        found.high,
-        found.n,
+        estimate.mean,
+        estimate.low,
+        estimate.high,
+        estimate.n,
     )
 
 

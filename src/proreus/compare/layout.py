@@ -47,7 +47,7 @@ def _widest(sheet: Sheet, column: int) -> int:
 
 def table_width(widths: Sequence[int]) -> int:
     """Of a table of such columns: a blank on both sides of a cell, and a line between cells."""
-    return sum(one + 3 for one in widths) + 1
+    return sum(width + 3 for width in widths) + 1
 
 
 def side_by_side(widths: Sequence[int], width: int) -> list[list[int]]:

@@ -59,7 +59,7 @@ def ranking_figure(comparison: Comparison, scenario: Scenario) -> Figure:
 
 def series_figure(title: str, world: World, recording: Recording) -> Figure:
     """One run over time, the first four quantities of its world that are not zero throughout."""
-    drawn = [one for one in world.quantities if np.any(recording.series.get(one.key, 0.0))][:4]
+    drawn = [quantity for quantity in world.quantities if np.any(recording.series.get(quantity.key, 0.0))][:4]
     if not drawn:
         raise UsageError(f"{title}: there is nothing to draw")
     with _settings():

@@ -62,8 +62,8 @@ class Simulated:
         """One for each measure, with its unit and which way is better."""
         known = self.world.measures
         return [
-            {"measure": name, "value": self.measures[name], "unit": one.unit, "better": one.better}
-            for name, one in known.items()
+            {"measure": name, "value": self.measures[name], "unit": measure.unit, "better": measure.better}
+            for name, measure in known.items()
             if name in self.measures
         ]
 
@@ -114,8 +114,13 @@ class Compared:
     def runs(self) -> list[Cells]:
         """One for each run, with its measures."""
         return [
-            {"scenario": one.scenario, "policy": one.policy, "seed": one.seed, **one.measures}
-            for one in self.comparison.results
+            {
+                "scenario": trial_result.scenario,
+                "policy": trial_result.policy,
+                "seed": trial_result.seed,
+                **trial_result.measures,
+            }
+            for trial_result in self.comparison.results
         ]
 
     @property

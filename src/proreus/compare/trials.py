@@ -130,11 +130,11 @@ def _failures_named(where: str) -> Iterator[None]:
     try:
         yield
     except WorkError as error:
-        told = str(error)
+        message = str(error)
         whose = where.rpartition(", ")[2]
         # What a policy of one's own did wrong names the policy already.
-        short = where if not told.startswith(f"{whose}:") else where.rpartition(", ")[0]
-        raise WorkError(f"{short}: {told}") from error
+        short = where if not message.startswith(f"{whose}:") else where.rpartition(", ")[0]
+        raise WorkError(f"{short}: {message}") from error
     except ProreusError:
         raise
     except Exception as error:

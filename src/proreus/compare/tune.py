@@ -117,15 +117,15 @@ def _with_training(world: World, wish: Wish, judged: Judged, trained: TrainedSpe
         return replace(judged, training=Training.START_STAYED)
     # Under a name that says so, until it is judged: whoever is killed here hands nothing out.
     save_checkpoint(wish.folder / _UNFINISHED, trained.checkpoint)
-    found = _judge(world, wish, (str(wish.folder / _UNFINISHED),))
-    renamed = tuple(replace(result, policy=CANDIDATE) for result in found)
+    trial_results = _judge(world, wish, (str(wish.folder / _UNFINISHED),))
+    renamed = tuple(replace(result, policy=CANDIDATE) for result in trial_results)
     return replace(judged, results=(*judged.results, *renamed), training=Training.JUDGED)
 
 
 def _repeated(wish: Wish) -> list[str]:
     """What the scenario says of draws that are no sample."""
-    told = wish.scenario.of_part("test").caution(range(wish.seeds))
-    return [f"{told}."] if told else []
+    caution = wish.scenario.of_part("test").caution(range(wish.seeds))
+    return [f"{caution}."] if caution else []
 
 
 def _hand_out(judged: Judged, wish: Wish, report: str, say: Callable[[str], None]) -> None:
@@ -149,8 +149,8 @@ def specialist_of(world: World) -> Specialist:
         raise UsageError(f"nothing can be trained for you in the world {world.name!r}")
     learner_at(world.learners["es"])  # one line where a package is missing
     module, _, name = world.specialist.partition(":")
-    found: Specialist = getattr(importlib.import_module(module), name)
-    return found
+    specialist: Specialist = getattr(importlib.import_module(module), name)
+    return specialist
 
 
 def _judge(world: World, wish: Wish, policies: tuple[str, ...]) -> tuple[TrialResult, ...]:

@@ -51,9 +51,11 @@ def page(judged: Judged, about: About) -> str:
     ]
     for name, mean in means.items():
         gain = judged.gain(name)
-        told = "" if gain is None or name == best else _signed_interval(gain.estimate, digits)
+        signed_interval = "" if gain is None or name == best else _signed_interval(gain.estimate, digits)
         more = (f" {judged.mean_of(other.name, name):.3g} |" for other in about.beside)
-        lines.append(f"| {name} | {with_interval(mean, measure, digits)} | {told} |" + "".join(more))
+        lines.append(
+            f"| {name} | {with_interval(mean, measure, digits)} | {signed_interval} |" + "".join(more)
+        )
     lines += ["", "## What to watch", "", *(f"- {line}" for line in _cautions(judged, about)), ""]
     lines += [f"Made in {about.seconds / 60:.1f} minutes with `--seed {about.seed}`.", ""]
     return "\n".join(lines)
@@ -105,8 +107,8 @@ def _about_rules(judged: Judged) -> list[str]:
     gain = judged.gain(level[0], use)
     if gain is not None and not gain.always_same:
         more = draws_to_tell(gain)
-        told = f"about {more} draws (--seeds {more}) would" if more else f"not even {MOST_DRAWS} draws may"
-        lines.append(f"{_compared(judged, gain)}; if it stays so, {told} tell them apart.")
+        message = f"about {more} draws (--seeds {more}) would" if more else f"not even {MOST_DRAWS} draws may"
+        lines.append(f"{_compared(judged, gain)}; if it stays so, {message} tell them apart.")
     return lines
 
 
@@ -140,28 +142,32 @@ def _cautions(judged: Judged, about: About) -> list[str]:
     return lines
 
 
-def with_interval(found: Estimate, measure: Measure, digits: int = _DIGITS) -> str:
+def with_interval(estimate: Estimate, measure: Measure, digits: int = _DIGITS) -> str:
     """A mean, how sure it is, and its unit."""
-    half = "" if found.half is None else f" ± {number(found.half, digits)}"
-    return f"{number(found.mean, digits)}{half} {measure.unit}".strip()
+    half = "" if estimate.half is None else f" ± {number(estimate.half, digits)}"
+    return f"{number(estimate.mean, digits)}{half} {measure.unit}".strip()
 
 
 def digits_of(judged: Judged) -> int:
     """Behind the point: more where all that was measured is small."""
-    largest = max(abs(found.mean) for found in judged.means.values())
+    largest = max(abs(mean.mean) for mean in judged.means.values())
     return _DIGITS if largest >= 1 else 2 * _DIGITS
 
 
-def _signed_interval(found: Estimate, digits: int) -> str:
-    if found.low is None or found.high is None:
-        return signed(found.mean, digits)
-    return f"{signed(found.mean, digits)} ({signed(found.low, digits)} to {signed(found.high, digits)})"
+def _signed_interval(estimate: Estimate, digits: int) -> str:
+    if estimate.low is None or estimate.high is None:
+        return signed(estimate.mean, digits)
+    return (
+        f"{signed(estimate.mean, digits)} ({signed(estimate.low, digits)} to {signed(estimate.high, digits)})"
+    )
 
 
 def as_json(judged: Judged, about: About) -> Mapping[str, Any]:
 
-    def told(found: Estimate | None) -> Mapping[str, Any] | None:
-        return None if found is None else {"mean": found.mean, "low": found.low, "high": found.high}
+    def told(estimate: Estimate | None) -> Mapping[str, Any] | None:
+        return (
+            None if estimate is None else {"mean": estimate.mean, "low": estimate.low, "high": estimate.high}
+        )
 
     gains: Sequence[tuple[str, Difference | None]] = [(name, judged.gain(name)) for name in judged.means]
     return {

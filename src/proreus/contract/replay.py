@@ -126,7 +126,7 @@ def replay_of(
         levels=levels,
         moments=tuple(tell(*pair) for pair in zip(before, kept, strict=True)),
         moves=tuple(
-            tuple(Move(one.item, place[one.source], place[one.target]) for one in found)
+            tuple(Move(move.item, place[move.source], place[move.target]) for move in found)
             for found in _gathered(moves, kept, all_moves=stage.all_moves)
         ),
         left_out=len(stage.boxes) - len(drawn),
@@ -141,15 +141,15 @@ def changes(levels: Levels) -> list[bytes]:
     """
     frames = levels.reshape(len(levels), -1)
     before = np.zeros_like(frames[0])
-    found = []
+    changes = []
     for frame in frames:
         told = frame != before
         told[::_STRETCH] = True
         cells = np.flatnonzero(told)
         skips = np.diff(cells, prepend=-1) - 1
-        found.append(np.stack([skips.astype(np.uint8), frame[cells]], axis=1).tobytes())
+        changes.append(np.stack([skips.astype(np.uint8), frame[cells]], axis=1).tobytes())
         before = frame
-    return found
+    return changes
 
 
 def spaced(count: int, most: int) -> list[int]:
@@ -166,15 +166,15 @@ def _gathered(
         return [moves[at] for at in kept]
     begins = [0, *(at + 1 for at in kept[:-1])]
     return [
-        [one for state in moves[begin : at + 1] for one in state]
+        [move for state in moves[begin : at + 1] for move in state]
         for begin, at in zip(begins, kept, strict=True)
     ]
 
 
 def _touched(moves: Sequence[Sequence[Move]]) -> list[int]:
     """Boxes that something left or entered, in the order in which that happened."""
-    found = (box for state in moves for one in state for box in (one.source, one.target))
-    return [box for box in dict.fromkeys(found) if box != OUTSIDE]
+    touched = (box for state in moves for move in state for box in (move.source, move.target))
+    return [box for box in dict.fromkeys(touched) if box != OUTSIDE]
 
 
 def _named(stage: Stage, moves: Sequence[Sequence[Move]]) -> tuple[list[int], list[int]]:

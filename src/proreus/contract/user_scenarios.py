@@ -53,8 +53,8 @@ class OwnScenario:
     @property
     def headings(self) -> Headings:
         """What tables say of it."""
-        found: Headings = self._inner.headings
-        return found
+        headings: Headings = self._inner.headings
+        return headings
 
     def load(self, seed: int) -> Any:
         """The work of that seed."""
@@ -77,8 +77,8 @@ class OwnScenario:
 
     def yardstick(self) -> tuple[str, tuple[str, ...]]:
         """What a learner has to beat."""
-        found: tuple[str, tuple[str, ...]] = self._inner.yardstick()
-        return found
+        yardstick: tuple[str, tuple[str, ...]] = self._inner.yardstick()
+        return yardstick
 
     def to_json(self) -> dict[str, Any]:
         """By reference; a file by its whole path."""
@@ -89,9 +89,9 @@ class OwnScenario:
 
 @lru_cache(maxsize=16)
 def _made(reference: str, part: Part) -> Any:
-    found = attribute_of(reference, "scenario")
+    attribute = attribute_of(reference, "scenario")
     with told_as_its_own(f"scenario {reference}"):
-        made = found() if isinstance(found, type) or not hasattr(found, "load") else found
+        made = attribute() if isinstance(attribute, type) or not hasattr(attribute, "load") else attribute
     for name in _NEEDED:
         if not hasattr(made, name):
             raise UsageError(f"scenario {reference!r}: {type(made).__name__} has no {name!r}")
@@ -142,8 +142,8 @@ def scenario_named(world: World, flags: ScenarioFlags, name: str | None) -> Scen
     if given.endswith(".py"):
         raise UsageError(f"scenario {given!r}: say which name of the file: {given}:NAME")
     if not given.endswith(".json") and ":" not in given:
-        found: Scenario = flags.chosen(name)
-        return found
+        scenario: Scenario = flags.chosen(name)
+        return scenario
     changed = [
         field
         for field, usual in vars(world.flags()).items()

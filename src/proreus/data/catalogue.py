@@ -62,10 +62,10 @@ def user_data_dir() -> Path | None:
 def fetch_dir(explicit: Path | None) -> Path:
     """Where to fetch datasets to; it need not exist yet."""
     variable = os.environ.get(VARIABLE)
-    found = explicit or (Path(variable) if variable else user_data_dir())
-    if found is None:
+    path = explicit or (Path(variable) if variable else user_data_dir())
+    if path is None:
         raise InputError("there is no home to keep data in: name a folder with --data")
-    return found
+    return path
 
 
 def remotes_of(datasets: Mapping[str, Dataset], name: str) -> tuple[Remote, ...]:
@@ -73,10 +73,12 @@ def remotes_of(datasets: Mapping[str, Dataset], name: str) -> tuple[Remote, ...]
     whole = name if name in datasets else f"{name}/*"
     if whole in datasets:
         patterns = (*datasets[whole].files, *datasets[whole].alternatives)
-        return tuple(one for one in datasets[whole].remotes if any(fnmatch(one.file, at) for at in patterns))
+        return tuple(
+            remote for remote in datasets[whole].remotes if any(fnmatch(remote.file, at) for at in patterns)
+        )
     pattern, member = _find(datasets, name, None)
     dataset = datasets[pattern]
-    known = {one.file: one for one in dataset.remotes}
+    known = {remote.file: remote for remote in dataset.remotes}
     needed = []
     for file in dataset.files:
         places = (file, *dataset.alternatives) if "*" in file else (file,)
@@ -91,9 +93,9 @@ def _published(pattern: str, dataset: Dataset) -> Iterator[str]:
     """The members of a family that are public."""
     for place in (*dataset.files, *dataset.alternatives):
         before, star, after = place.partition("*")
-        for one in dataset.remotes if star else ():
-            if one.file.startswith(before) and one.file.endswith(after):
-                yield pattern.replace("*", one.file.removeprefix(before).removesuffix(after))
+        for remote in dataset.remotes if star else ():
+            if remote.file.startswith(before) and remote.file.endswith(after):
+                yield pattern.replace("*", remote.file.removeprefix(before).removesuffix(after))
 
 
 def _is_folder(path: Path) -> bool:

@@ -75,41 +75,41 @@ class Entry:
 
     def find(self, path: str) -> Entry | None:
         """The value under the keys of a dotted path, or None where one of them is absent; "": this one."""
-        found: Entry | None = self
+        entry: Entry | None = self
         for key in path.split(".") if path else ():
-            if found is None:
+            if entry is None:
                 return None
-            found = found.get(key)
-        return found
+            entry = entry.get(key)
+        return entry
 
     def require(self, path: str) -> Entry:
         """The value under a dotted path; an error where it is absent."""
-        found = self.find(path)
-        if found is None:
+        entry = self.find(path)
+        if entry is None:
             line = self.tree.line
             raise InputError("the field is missing", file=self.file, line=line, field=self._path(path))
-        return found
+        return entry
 
     def children(self, path: str = "") -> tuple[Entry, ...]:
         """The elements of the list under a dotted path; none where it is absent."""
-        found = self.find(path)
-        if found is None:
+        entry = self.find(path)
+        if entry is None:
             return ()
-        if not isinstance(found.tree, Sequence):
-            raise found.fail("a list is needed here")
+        if not isinstance(entry.tree, Sequence):
+            raise entry.fail("a list is needed here")
         return tuple(
-            Entry(self.file, f"{found.field}[{position}]", item)
-            for position, item in enumerate(found.tree.items)
+            Entry(self.file, f"{entry.field}[{position}]", item)
+            for position, item in enumerate(entry.tree.items)
         )
 
     def entries(self, path: str = "") -> tuple[tuple[str, Entry], ...]:
         """The keys and values of the mapping under a dotted path, nulls left out; none where it is absent."""
-        found = self.find(path)
-        if found is None:
+        entry = self.find(path)
+        if entry is None:
             return ()
         return tuple(
-            (key, Entry(self.file, found._path(key), value))
-            for key, value in found._mapping().items()
+            (key, Entry(self.file, entry._path(key), value))
+            for key, value in entry._mapping().items()
             if not is_null(value)
         )
 
@@ -133,8 +133,8 @@ class Entry:
 
     def text_at(self, path: str, default: str = "") -> str:
         """The string under a dotted path, or `default` where it is absent."""
-        found = self.find(path)
-        return default if found is None else found.text()
+        entry = self.find(path)
+        return default if entry is None else entry.text()
 
     def truth(self) -> bool:
         """true or false."""
@@ -145,8 +145,8 @@ class Entry:
 
     def truth_at(self, path: str, *, default: bool = False) -> bool:
         """The boolean under a dotted path, or `default` where it is absent."""
-        found = self.find(path)
-        return default if found is None else found.truth()
+        entry = self.find(path)
+        return default if entry is None else entry.truth()
 
     def number(self, *, minimum: float = 0.0) -> float:
         """A finite number of at least `minimum`."""
@@ -166,8 +166,8 @@ class Entry:
 
     def integer_at(self, path: str, default: int, *, minimum: int = 0, maximum: int = 2**31) -> int:
         """The whole number under a dotted path, or `default` where it is absent."""
-        found = self.find(path)
-        return default if found is None else found.integer(minimum=minimum, maximum=maximum)
+        entry = self.find(path)
+        return default if entry is None else entry.integer(minimum=minimum, maximum=maximum)
 
     def quantity(self, *, scale: int = 1) -> int:
         """A Kubernetes quantity times `scale`."""

@@ -202,8 +202,8 @@ class Engine:
         """Agents of which others may wait in other processes; these let them lead when they end."""
         from proreus.engine.scheduler.agent import AgentOptions, SchedulingAgent
 
-        told = AgentOptions(options, identity=self._identity)
-        scheduler = SchedulingAgent(registry, told, strangers=self._strangers)
+        agent_options = AgentOptions(options, identity=self._identity)
+        scheduler = SchedulingAgent(registry, agent_options, strangers=self._strangers)
         stack.callback(scheduler.close)
         if self._decider is not None:
             scheduler.core.adopt(self._decider)

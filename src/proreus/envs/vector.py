@@ -163,9 +163,9 @@ class LanesVectorEnv(VectorEnv[Observed, I64, Any]):
         return np.where(which[:, None], self._choices.legal, False).astype(np.int8)
 
 
-def _held_by(which: Bool, told: Infos) -> Infos:
+def _held_by(which: Bool, infos: Infos) -> Infos:
     """Beside each array, which lanes have something there."""
-    return {**told, **{f"_{name}": which.copy() for name in told}}
+    return {**infos, **{f"_{name}": which.copy() for name in infos}}
 
 
 def __getattr__(name: str) -> Any:

@@ -79,9 +79,13 @@ class Authority:
         return key
 
     def _authority(self, key: ec.EllipticCurvePrivateKey, now: datetime) -> x509.Certificate:
-        found = _read(self.certificate)
-        if found is not None and _lasts(found, now) and found.public_key() == key.public_key():
-            return found
+        certificate = _read(self.certificate)
+        if (
+            certificate is not None
+            and _lasts(certificate, now)
+            and certificate.public_key() == key.public_key()
+        ):
+            return certificate
         # The same key and name: whoever trusts the last one trusts what this one signs, until that one ends.
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "proreus")])
         made = (
@@ -115,16 +119,16 @@ class Authority:
         return [_alternative(name) for name in dict.fromkeys(bare(name).lower() for name in self.names)]
 
     def _is_good(self, path: Path, authority: x509.Certificate, now: datetime) -> bool:
-        found = _read(path)
-        if found is None or not _lasts(found, now) or path.stat().st_mode & _OTHERS:
+        certificate = _read(path)
+        if certificate is None or not _lasts(certificate, now) or path.stat().st_mode & _OTHERS:
             return False
         try:
-            found.verify_directly_issued_by(authority)
+            certificate.verify_directly_issued_by(authority)
             key = serialization.load_pem_private_key(read_regular(path), None)
-            told = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+            value = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         except (ValueError, TypeError, InvalidSignature, x509.ExtensionNotFound):
             return False
-        return key.public_key() == found.public_key() and list(told) == self._alternatives()
+        return key.public_key() == certificate.public_key() and list(value) == self._alternatives()
 
 
 def _begun(

@@ -178,5 +178,10 @@ class Crowd:
         )
         most = max(1, min(_MOST_AT_A_TIME, self._limits.connections // 16))
         return heapq.nsmallest(
-            most, waiting, key=lambda one: (-self._by_client[client_of(one.address)], one.since)
+            most,
+            waiting,
+            key=lambda limited_connection: (
+                -self._by_client[client_of(limited_connection.address)],
+                limited_connection.since,
+            ),
         )

@@ -166,13 +166,13 @@ class PodReader:
     @cached_property
     def _pods_of(self) -> dict[OwnerKey, list[Entry]]:
         """The pods that live, by who owns them."""
-        found: dict[OwnerKey, list[Entry]] = {}
+        pods: dict[OwnerKey, list[Entry]] = {}
         for item in self.objects.get("Pod", ()):
             owner = controller_of(item)
             done = item.text_at("status.phase") in _COMPLETED
             if owner and not done and item.find("metadata.deletionTimestamp") is None:
-                found.setdefault(owner, []).append(item)
-        return found
+                pods.setdefault(owner, []).append(item)
+        return pods
 
     def _owned(self, item: Entry) -> list[Entry]:
         return self._pods_of.get(_key(item), [])

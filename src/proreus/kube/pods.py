@@ -214,7 +214,7 @@ def _largest(first: _Amounts, second: _Amounts) -> _Amounts:
 
 
 def _gpu(template: Entry, whole: int) -> GpuRequest:
-    annotations = {name: one.unquoted() for name, one in template.entries("metadata.annotations")}
+    annotations = {name: entry.unquoted() for name, entry in template.entries("metadata.annotations")}
     models: tuple[str, ...] = ()
     if GPU_MODELS in annotations:
         parts = re.split(r"[|,]", annotations[GPU_MODELS].text())

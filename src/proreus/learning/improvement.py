@@ -71,9 +71,9 @@ def improvement(start: Gains, best: Gains) -> Improvement:
     )
 
 
-def same_weights(one: Arrays, other: Arrays) -> bool:
+def same_weights(arrays: Arrays, other: Arrays) -> bool:
     """Whether two checkpoints are one."""
-    return one.keys() == other.keys() and all(np.array_equal(one[name], other[name]) for name in one)
+    return arrays.keys() == other.keys() and all(np.array_equal(arrays[name], other[name]) for name in arrays)
 
 
 def _interval(found: Estimate) -> str:

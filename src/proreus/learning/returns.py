@@ -52,10 +52,10 @@ def n_step_returns(rewards: F64, ends: Bool, steps: int, discount: float) -> tup
 def advantages(rewards: F64, ends: Bool, values: F64, weights: tuple[float, float]) -> F64:
     """Generalised advantages [T, E] of rewards and ends [T, E] and values [T + 1, E]; discount and lambda."""
     discount, gae_lambda = weights
-    found, running = np.zeros_like(rewards), np.zeros(rewards.shape[1])
+    advantages, running = np.zeros_like(rewards), np.zeros(rewards.shape[1])
     for t in range(len(rewards) - 1, -1, -1):
         on = ~ends[t]
         surprise = rewards[t] + discount * on * values[t + 1] - values[t]
         running = surprise + discount * gae_lambda * on * running
-        found[t] = running
-    return found
+        advantages[t] = running
+    return advantages

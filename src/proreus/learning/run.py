@@ -182,23 +182,25 @@ def _judge_start(goal: Goal, run: EvolutionRun, *, new: bool) -> float:
 def _descend(
     learner: GradientLearner, task: Task, run: GradientRun, stopped: Callable[[], bool]
 ) -> Iterator[RunStatus]:
-    told = RunStatus(0, 0, "", "")
+    run_status = RunStatus(0, 0, "", "")
     for report in descend(learner, task, run, stopped):
         if report.start is not None:
             yield RunStatus(0, report.update.total, "", f"start; held out: {_by_scenario(report.start)}")
-        yield (told := _told(learner, report))
+        yield (run_status := _told(learner, report))
     if _turns(task).are_over(run.best):
         judged = _turns(task).patience
-        yield replace(told, text="", line=f"ended early: nothing better in {judged} judgements (--patience)")
+        yield replace(
+            run_status, text="", line=f"ended early: nothing better in {judged} judgements (--patience)"
+        )
     elif run.steps < task.configs[0].steps:
         return  # interrupted
-    yield replace(told, text="is confirmed", line="")
+    yield replace(run_status, text="is confirmed", line="")
 
     def confirm(tensors: Arrays) -> Gains:
         return learner.confirm(task.scenarios, task.configs, tensors)
 
     start = learner.start(task.scenarios, task.configs)
-    yield replace(told, text="", line=_end(task.folder, run, start, confirm))
+    yield replace(run_status, text="", line=_end(task.folder, run, start, confirm))
 
 
 def _turns(task: Task) -> EvaluationTurns:

@@ -29,8 +29,8 @@ def _as_the_goal_says(scenario: Any) -> Starts:
 
 def around_a_rule(rule: str, parts: tuple[TensorPart, ...], shipped: Mapping[str, Any]) -> Starts:
     """The rule that a network is around, and before it the shipped network, if it is such a one."""
-    plain, found = {rule: np.zeros(size_of(parts))}, vector_of(parts, shipped)
-    return plain if found is None else {LEARNED: found, **plain}
+    plain, vector = {rule: np.zeros(size_of(parts))}, vector_of(parts, shipped)
+    return plain if vector is None else {LEARNED: vector, **plain}
 
 
 @dataclass(frozen=True)
@@ -99,9 +99,9 @@ def specialise(
     gains = {name: mean_gain(goal.validate(vector)) for name, vector in starts.items()}
     name = max(gains, key=lambda one: gains[one])  # the first of equals
     best = gains[name]
-    told = f"start: held out {best:+.2f}" + (f" ({name})" if search.starts else "")
-    found = TrainedSpecialist(kept(goal.tensors(starts[name]), best, 0), 0, told, name)
-    yield found
+    message = f"start: held out {best:+.2f}" + (f" ({name})" if search.starts else "")
+    trained_specialist = TrainedSpecialist(kept(goal.tensors(starts[name]), best, 0), 0, message, name)
+    yield trained_specialist
     done = 0
     for generation in evolve(config, goal, start=starts[name]):
         done = generation.number + 1
@@ -110,8 +110,10 @@ def specialise(
             if gain > best:
                 best = gain
                 line = f"generation {done}: held out {gain:+.2f} (best so far)"
-                found = TrainedSpecialist(kept(generation.tensors(), gain, done), done, line, name)
-                yield found
+                trained_specialist = TrainedSpecialist(
+                    kept(generation.tensors(), gain, done), done, line, name
+                )
+                yield trained_specialist
         if clock() + generation.seconds >= until:
             break
-    yield TrainedSpecialist(found.checkpoint, found.generations, "", name, done)
+    yield TrainedSpecialist(trained_specialist.checkpoint, trained_specialist.generations, "", name, done)

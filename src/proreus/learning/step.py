@@ -34,6 +34,6 @@ class StepRate:
     def rate(self, steps: int) -> float:
         """So many have been made by now."""
         now, made = time.perf_counter(), steps - self._steps
-        found = made / max(now - self._begin, 1e-9)
+        rate = made / max(now - self._begin, 1e-9)
         self._begin, self._steps = now, steps
-        return found
+        return rate

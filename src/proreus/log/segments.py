@@ -55,15 +55,15 @@ class SegmentFile:
 
 def segments(folder: Path) -> list[SegmentFile]:
     """Those of a log, in order."""
-    found = []
+    segment_files = []
     try:
         for path in folder.iterdir():
             name = _NAME.fullmatch(path.name)
             if name is not None:
-                found.append(SegmentFile(int(name[1]), bytes.fromhex(name[2] or ""), path))
+                segment_files.append(SegmentFile(int(name[1]), bytes.fromhex(name[2] or ""), path))
     except OSError as error:
         raise WorkError(f"{folder}: cannot be read: {error.strerror}") from error
-    return sorted(found)
+    return sorted(segment_files)
 
 
 class SegmentReader(ABC):

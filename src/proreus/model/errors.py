@@ -62,7 +62,7 @@ def needs_extra(extra: str) -> str:
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
     """The error for a name that is in no catalogue, with the nearest known one."""
     names = sorted(known)
-    near = [found for found in get_close_matches(name, names, n=2) if found != name]
+    near = [close_match for close_match in get_close_matches(name, names, n=2) if close_match != name]
     hint = f"; did you mean {near[0]!r}?" if near else ""
     told = names if len(names) <= _MOST_NAMES else _by_family(names)
     more = f" and {len(told) - _MOST_NAMES} more" if len(told) > _MOST_NAMES else ""

@@ -182,7 +182,7 @@ def check_writable(path: Path) -> None:
 def check_folder(path: Path) -> None:
     """Say before the work that no result could be written into this folder, which need not exist yet."""
     try:
-        nearest = next(one for one in (path, *path.absolute().parents) if one.exists())
+        nearest = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
         folder = nearest.is_dir()
     except OSError as error:
         raise WorkError(f"{path}: cannot be written: {error.strerror}") from error

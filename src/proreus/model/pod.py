@@ -52,9 +52,9 @@ class NodeTerm:
     def names(self) -> frozenset[str] | None:
         """The only nodes that the term can select by their names; None where it does not name them."""
         named = [
-            frozenset(one.values)
-            for one in self.fields.requirements
-            if one.key == NODE_NAME_FIELD and one.operator is Operator.IN
+            frozenset(requirement.values)
+            for requirement in self.fields.requirements
+            if requirement.key == NODE_NAME_FIELD and requirement.operator is Operator.IN
         ]
         return frozenset.intersection(*named) if named else None
 

@@ -111,9 +111,9 @@ class Catalogue:
                 f"policy {name!r} is for {self.elsewhere[plain]}; for {self.what} there are "
                 f"{', '.join(self.names)}"
             )
-        found = find_policy(name, seed)
-        if found is not None:
-            return found
+        policy = find_policy(name, seed)
+        if policy is not None:
+            return policy
         if name.endswith(".py"):
             raise UsageError(f"unknown policy {name!r}: say which class or function of it, {name}:NAME")
         if "/" in name or Path(name).is_dir():
@@ -126,10 +126,12 @@ class Catalogue:
         Paths come back resolved, so that what was checked is what is loaded; `NotAdmitted` where it is not to
         be loaded. Nothing is executed here.
         """
-        plain, at, told = name.partition("@")
+        plain, at, message = name.partition("@")
         rule = self.rules.get(plain)
         if rule is not None and (rule.takes or not at):
-            return name if rule.admitted is None or not told else f"{plain}@{rule.admitted(told, folders)}"
+            return (
+                name if rule.admitted is None or not message else f"{plain}@{rule.admitted(message, folders)}"
+            )
         shipped = {*((LEARNED,) if self.shipped is not None else ()), *self.earlier}
         if name in folders.given or {name, name.rpartition("@")[0]} & shipped:
             return name
@@ -147,8 +149,8 @@ class Catalogue:
 
     def _admitted_checkpoint(self, name: str, folders: PolicyFolders) -> str:
         whole = folders.checkpoint(name)
-        before, _, told = name.rpartition("@")
-        for folder, wishes in ((whole, ""), (folders.checkpoint(before) if before else None, f"@{told}")):
+        before, _, message = name.rpartition("@")
+        for folder, wishes in ((whole, ""), (folders.checkpoint(before) if before else None, f"@{message}")):
             for place in () if folder is None else (folder, folder / "best"):
                 if is_checkpoint(place):
                     return f"{folders.checkpoint(str(place))}{wishes}"
@@ -179,10 +181,10 @@ class Catalogue:
                 field="kind" if card.world == self.world else "world",
             )
         if self._place_of(name) is None:
-            told = name.rpartition("@")[2]
-            if not told:
+            message = name.rpartition("@")[2]
+            if not message:
                 raise UsageError(f"policy {name!r}: nothing follows the @")
             if kind.told is None:
                 raise UsageError(f"policy {name!r}: a {card.kind!r} policy takes nothing behind an @")
-            options = kind.told(options, told)
+            options = kind.told(options, message)
         return kind.make(name, load_checkpoint(folder, kind.encoding), folder, options, seed)

@@ -121,15 +121,15 @@ class PolicyHost:
                 process.end()
 
     def _offered(self, process: ChildProcess, codec: Codec) -> None:
-        told: list[Any] = []
+        answers: list[Any] = []
         head = json.dumps({"reference": self.reference, "codec": codec.target}).encode()
         late = f"has not been loaded for {LOADING_SECONDS:g} s"
         try:
             process.boot()
-            process.ask(lambda: head, ChildPhase(LOADING_SECONDS, _MOST_ANSWER, _into(told), late))
+            process.ask(lambda: head, ChildPhase(LOADING_SECONDS, _MOST_ANSWER, _into(answers), late))
         except (ChildLate, ChildEnded) as error:
             raise WorkError(f"policy {self.reference}: {error}") from None
-        offered = _checked(told[0], self.reference).get("has")
+        offered = _checked(answers[0], self.reference).get("has")
         if not isinstance(offered, list):  # whoever runs over there can write to the same socket
             raise WorkError(f"policy {self.reference}: its process says what is no answer")
         self.has = frozenset(map(str, offered))
@@ -146,8 +146,8 @@ class PolicyHost:
         ]
         if reasons:  # first: a decision changes the memory that they are about
             patience = _REASONS_FACTOR * seconds
-            told = f"no reasons within {patience * 1e3:.1f} ms"
-            phases.append(ChildPhase(patience, _MOST_REASONS, _into(answers), told))
+            message = f"no reasons within {patience * 1e3:.1f} ms"
+            phases.append(ChildPhase(patience, _MOST_REASONS, _into(answers), message))
         phases.append(ChildPhase(seconds, _MOST_ANSWER, _into(answers), late))
         try:
             process.ask(lambda: self._question(policy, observation, reasons), *phases)
@@ -328,12 +328,12 @@ def _nothing(_: bytes) -> None:
 def _into(answers: list[Any]) -> Callable[[bytes], None]:
     def take(answer: bytes) -> None:
         try:
-            found = json.loads(answer)
+            document = json.loads(answer)
         except (ValueError, RecursionError):
             raise ChildEnded("its process says what is no answer") from None
-        if not isinstance(found, dict):
+        if not isinstance(document, dict):
             raise ChildEnded("its process says what is no answer")
-        answers.append(found)
+        answers.append(document)
 
     return take
 

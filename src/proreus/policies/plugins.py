@@ -142,8 +142,8 @@ class ForeignPolicy:
                 values: list[Any] = [verdict.total, *verdict.scores.values()]
                 for value in values:
                     if not isinstance(value, Real):
-                        told = f"explain: {verdict.place}: {value!r} is no number"
-                        raise WorkError(f"policy {self.name}: {told}")
+                        message = f"explain: {verdict.place}: {value!r} is no number"
+                        raise WorkError(f"policy {self.name}: {message}")
         return explanation
 
 

@@ -109,9 +109,9 @@ def _parts(frame: memoryview) -> list[memoryview]:
 
 def _failed(reference: str, error: BaseException) -> bytes:
     try:
-        told = str(error) if isinstance(error, ProreusError) else f"{type(error).__name__}: {error}"
+        name = str(error) if isinstance(error, ProreusError) else f"{type(error).__name__}: {error}"
     except BaseException:  # noqa: BLE001 - what it raised cannot even be told
-        told = type(error).__name__
+        name = type(error).__name__
     if not isinstance(error, ProreusError):
-        told = f"policy {reference}: {told}"
-    return json.dumps({"error": type(error).__name__, "told": told[:_LONGEST]}).encode()
+        name = f"policy {reference}: {name}"
+    return json.dumps({"error": type(error).__name__, "told": name[:_LONGEST]}).encode()

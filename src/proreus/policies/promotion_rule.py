@@ -23,7 +23,7 @@ class CandidateGain:
     """The 95 % interval."""
 
 
-def rule_on(found: CandidateGain, worst: float = 0.0, nothing: float = 0.0) -> Ruling:
+def rule_on(candidate_gain: CandidateGain, worst: float = 0.0, nothing: float = 0.0) -> Ruling:
     """What a difference means; only "not worse" may pass.
 
     "worse" is said where the whole interval is; a mean below nothing whose interval reaches beyond it is not
@@ -32,8 +32,12 @@ def rule_on(found: CandidateGain, worst: float = 0.0, nothing: float = 0.0) -> R
     worst: how low (0 or less) the interval may reach; nothing: what a difference of nothing may come to by
     rounding. What cannot be compared, NaN or infinite, never passes.
     """
-    if not math.isfinite(found.mean) or not math.isfinite(worst) or math.isnan(found.low + found.high):
+    if (
+        not math.isfinite(candidate_gain.mean)
+        or not math.isfinite(worst)
+        or math.isnan(candidate_gain.low + candidate_gain.high)
+    ):
         return "cannot be compared"
-    if found.mean < -nothing:
-        return "worse" if found.high < -nothing else "not told apart"
-    return "too uncertain" if found.low < worst - nothing else "not worse"
+    if candidate_gain.mean < -nothing:
+        return "worse" if candidate_gain.high < -nothing else "not told apart"
+    return "too uncertain" if candidate_gain.low < worst - nothing else "not worse"

@@ -230,13 +230,13 @@ class DecisionService:
     def _chances(self, deciding: _Deciding, mask: Bool | None, guard: Guard) -> F64 | None:
         live, actions = deciding.live, self.options.dimensions.actions
         try:
-            found: F64 = guard.run(
+            chances: F64 = guard.run(
                 lambda: live.model.chances(deciding.state, actions, mask), deciding.seconds
             )
         except Exception as error:  # noqa: BLE001 - then the model's own choice is all there is
             self._fell_back(error, live)
             return None
-        return found
+        return chances
 
     def predict_batch(self, batch: StateBatch, door: str) -> BatchDecided:
         """Decide on many states. They are not remembered: the answer has their log-probabilities."""

@@ -38,6 +38,6 @@ def page_headers() -> MappingProxyType[str, str]:
 
 def _digest(page: bytes, tag: str) -> str:
     """How the policy names the one element of that kind."""
-    found = re.search(rf"<{tag}>(.*?)</{tag}>".encode(), page, re.DOTALL)
-    assert found is not None, f"the page has one {tag}"
-    return f"'sha256-{base64.b64encode(hashlib.sha256(found[1]).digest()).decode()}'"
+    match = re.search(rf"<{tag}>(.*?)</{tag}>".encode(), page, re.DOTALL)
+    assert match is not None, f"the page has one {tag}"
+    return f"'sha256-{base64.b64encode(hashlib.sha256(match[1]).digest()).decode()}'"

@@ -108,8 +108,8 @@ def world(name: str) -> World:
     if name not in known:
         raise unknown_name("world", name, known)
     module, _, attribute = known[name].world.partition(":")
-    found: World = getattr(importlib.import_module(module), attribute)
-    return found
+    world: World = getattr(importlib.import_module(module), attribute)
+    return world
 
 
 make_callable(__name__)

@@ -54,18 +54,18 @@ class Cluster:
 def started(folder: Path, *words: str) -> Iterator[Cluster]:
     """A cluster on any free port that is ready; nothing is left of it afterwards."""
     folder.mkdir(exist_ok=True)
-    told = folder / "ready.json"
-    told.unlink(missing_ok=True)
+    path = folder / "ready.json"
+    path.unlink(missing_ok=True)
     process = subprocess.Popen(
-        command("up", "--dir", str(folder), "--port", "0", "--json", str(told), *words),
+        command("up", "--dir", str(folder), "--port", "0", "--json", str(path), *words),
         env=environment(),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
     )
     try:
-        until(lambda: told.exists() or process.poll() is not None, STARTS_SECONDS)
+        until(lambda: path.exists() or process.poll() is not None, STARTS_SECONDS)
         assert process.poll() is None, process.communicate()[1].decode()
-        yield Cluster(process, folder, json.loads(told.read_text()))
+        yield Cluster(process, folder, json.loads(path.read_text()))
     finally:
         if process.poll() is None:
             os.kill(process.pid, signal.SIGKILL)

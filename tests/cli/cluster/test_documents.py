@@ -41,9 +41,9 @@ def test_a_folder_is_read_in_order_and_lists_are_opened(tmp_path: Path) -> None:
         '{"kind": "List", "items": [{"kind": "Pod", "metadata": {"name": "c"}}]}'
     )
     (tmp_path / "note.txt").write_text("not this")
-    found = read_all([str(tmp_path)])
-    assert [document.value["metadata"]["name"] for document in found] == ["a", "b", "c", "last"]
-    assert found[1].line == 7
+    documents = read_all([str(tmp_path)])
+    assert [document.value["metadata"]["name"] for document in documents] == ["a", "b", "c", "last"]
+    assert documents[1].line == 7
 
 
 def test_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,9 +71,9 @@ def test_aliases_cannot_fill_the_memory(tmp_path: Path) -> None:
 )
 def test_what_is_no_object_is_told_with_its_place(tmp_path: Path, text: str, says: str) -> None:
     (tmp_path / "x.yaml").write_text(text)
-    with pytest.raises(InputError, match=says) as told:
+    with pytest.raises(InputError, match=says) as exception_info:
         read_all([str(tmp_path / "x.yaml")])
-    assert str(told.value).startswith(str(tmp_path / "x.yaml"))
+    assert str(exception_info.value).startswith(str(tmp_path / "x.yaml"))
 
 
 def test_an_address_is_told_how_to_be_read() -> None:

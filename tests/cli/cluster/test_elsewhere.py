@@ -32,17 +32,17 @@ spec:
 @contextmanager
 def _joined(cluster: Cluster, folder: Path, *words: str) -> Iterator[dict[str, Any]]:
     """Another process on the store of a cluster, whose node is `other`; its pods are stopped at the end."""
-    told = folder / "agent.json"
+    path = folder / "agent.json"
     place = ("--store", cluster.ready["store"], "--dir", str(folder / "agent"), "--name", "other")
     agent = subprocess.Popen(
-        command("agent", *place, "--quiet", "--json", str(told), *words),
+        command("agent", *place, "--quiet", "--json", str(path), *words),
         env=environment(),
         stderr=subprocess.PIPE,
     )
     try:
-        until(lambda: told.exists() or agent.poll() is not None, STARTS_SECONDS)
+        until(lambda: path.exists() or agent.poll() is not None, STARTS_SECONDS)
         assert agent.poll() is None, agent.communicate()[1].decode()
-        yield json.loads(told.read_text())
+        yield json.loads(path.read_text())
         assert not compiles(agent.pid)  # it decides nothing, whatever it was asked
         agent.send_signal(signal.SIGTERM)
         _, said = agent.communicate(timeout=60)

@@ -35,12 +35,12 @@ def _start(door: Live, words: list[str], **streams: int) -> subprocess.Popen[byt
 
 
 def test_output_errors_and_the_exit_code(door: Live, tmp_path: Path) -> None:
-    told = tmp_path / "told.json"
-    words = ["p", "--json", str(told), "--", "sh", "-c", "echo out; echo err >&2; exit 9"]
+    path = tmp_path / "told.json"
+    words = ["p", "--json", str(path), "--", "sh", "-c", "echo out; echo err >&2; exit 9"]
     started = _start(door, words)
     assert started.communicate(timeout=_PATIENCE) == (b"out\n", b"err\n")
     assert started.returncode == 9
-    assert json.loads(told.read_text()) == {"exitCode": 9, "stdout": "out\n", "stderr": "err\n"}
+    assert json.loads(path.read_text()) == {"exitCode": 9, "stdout": "out\n", "stderr": "err\n"}
 
 
 def test_input_is_answered_as_it_comes(door: Live) -> None:

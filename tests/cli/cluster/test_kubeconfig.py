@@ -57,8 +57,8 @@ def test_paths_of_the_api_are_paths_of_the_address(
     assert kubectl("get", "--raw", "/livez") == "ok"
     assert '"NodeList"' in kubectl("get", "--raw", "/api/v1/nodes")
     assert '"schedulers"' in kubectl("get", "--raw", "/v1/schedulers")
-    told = kubectl("cluster-info")
-    assert cluster.ready["api"].replace("http:", "https:") in told and cluster.token not in told
+    message = kubectl("cluster-info")
+    assert cluster.ready["api"].replace("http:", "https:") in message and cluster.token not in message
     assert "owner" in kubectl("auth", "whoami") and "yes" in kubectl("auth", "can-i", "create", "pods")
     found = [str(path) for path in tmp_path.rglob("*")]
     assert found and not any(cluster.token in path for path in found), "kubectl names folders after addresses"
@@ -84,8 +84,8 @@ def test_a_watch_and_followed_logs_go_on(kubectl: Kubectl, namespace: str) -> No
     kubectl("wait", "pod/web", "-n", namespace, "--for=condition=Ready", "--timeout=60s")
     followed = kubectl.start("logs", "-f", "web", "-n", namespace)
     try:
-        for started_command, told in ((seen, "pod/web"), (followed, "starting i")):
-            assert started_command.stdout is not None and told in started_command.stdout.readline()
+        for started_command, message in ((seen, "pod/web"), (followed, "starting i")):
+            assert started_command.stdout is not None and message in started_command.stdout.readline()
     finally:
         for started_command in (seen, followed):
             started_command.terminate()

@@ -58,11 +58,11 @@ def test_who_holds_a_folder_is_told_for_what_it_is(tmp_path: Path, proreus: Pror
 
 def test_folders_and_their_copies_have_names_of_their_own(tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
-    with only_one(tmp_path / "one") as one:
+    with only_one(tmp_path / "one") as holder:
         shutil.copytree(tmp_path / "one", tmp_path / "two")
         with only_one(tmp_path / "two") as two:
-            assert one.on_this_machine() != two.on_this_machine()
-            assert one.anywhere() != two.anywhere()
+            assert holder.on_this_machine() != two.on_this_machine()
+            assert holder.anywhere() != two.anywhere()
 
 
 def test_a_copy_of_the_machine_has_another_name_on_etcd(

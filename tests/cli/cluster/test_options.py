@@ -60,7 +60,7 @@ def test_whatever_the_nodes_are_there_are_tokens_and_a_certificate(
     made, path = secured(options, tmp_path)
     assert path is not None and stat.S_IMODE(path.stat().st_mode) == 0o600
     assert made.api is not None and made.api.tokens is not None and made.api.plain_here
-    assert [one.role for one in made.api.tokens.values()] == [Role.VIEWER, Role.ADMIN]
+    assert [token.role for token in made.api.tokens.values()] == [Role.VIEWER, Role.ADMIN]
     assert len(first_token(path, "admin")) >= 40 and own_tokens(tmp_path).read_text() == path.read_text()
     assert made.api.authority == Authority(tmp_path / "tls", ("localhost", "127.0.0.1", "::1", "127.0.0.1"))
     credentials = (tmp_path / "a.pem", tmp_path / "b.pem")
@@ -83,11 +83,11 @@ def test_the_certificate_has_the_names_that_the_api_listens_on(naming: Naming, t
     nodes = node_options(Machine(), SimulatedNodeFlags(nodes=1), naming)
     tokens = read_tokens(own_tokens(tmp_path))
     hosts = ("cluster.example",)
-    for host, told in (("0.0.0.0", machine_address()), ("192.0.2.7", "192.0.2.7")):
+    for host, message in (("0.0.0.0", machine_address()), ("192.0.2.7", "192.0.2.7")):
         api = ApiOptions(host, tokens=tokens, allowed_hosts=hosts)
         made, _ = secured(EngineOptions("memory:", nodes, api=api), tmp_path)
         assert made.api is not None and made.api.authority is not None
-        assert {"localhost", "127.0.0.1", "::1", told, *hosts} <= set(made.api.authority.names)
+        assert {"localhost", "127.0.0.1", "::1", message, *hosts} <= set(made.api.authority.names)
 
 
 @pytest.mark.parametrize(

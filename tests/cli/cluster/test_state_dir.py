@@ -68,9 +68,9 @@ def test_kubectl_s_own_kubeconfig_is_understood(tmp_path: Path) -> None:
         "clusters:\n- {name: c, cluster: {server: 'https://c:1', certificate-authority: ca.pem}}\n"
         "users:\n- {name: u, user: {client-certificate: c.pem, client-key: k.pem}}\n"
     )
-    found = read_kubeconfig(path)
-    assert (found.server, found.authority) == ("https://c:1", str(tmp_path / "ca.pem"))
-    assert found.client == (str(tmp_path / "c.pem"), str(tmp_path / "k.pem"))
+    kubeconfig = read_kubeconfig(path)
+    assert (kubeconfig.server, kubeconfig.authority) == ("https://c:1", str(tmp_path / "ca.pem"))
+    assert kubeconfig.client == (str(tmp_path / "c.pem"), str(tmp_path / "k.pem"))
 
 
 @pytest.mark.parametrize(

@@ -134,9 +134,9 @@ def test_in_a_pipe_it_is_told_once_the_most_first(busy: Live, proreus: Proreus) 
 
 
 def test_json_has_everything(busy: Live, proreus: Proreus) -> None:
-    found = json.loads(proreus("top", "-o", "json", "--server", busy.url).out)
-    assert found["total"] == 2 and found["pods"][0]["name"] == "hard-working"
-    assert found["pods"][0]["containers"][0]["cpu_milli"] == 700
+    document = json.loads(proreus("top", "-o", "json", "--server", busy.url).out)
+    assert document["total"] == 2 and document["pods"][0]["name"] == "hard-working"
+    assert document["pods"][0]["containers"][0]["cpu_milli"] == 700
     assert json.loads(proreus("top", "nodes", "--json", "-", "--server", busy.url).out)["total"] == 2
 
 

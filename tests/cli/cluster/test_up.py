@@ -22,8 +22,8 @@ from tests.cli.runner import Ended, Proreus, assert_refused, command, environmen
 
 
 def names_of_running(cluster: Cluster, proreus: Proreus) -> set[str]:
-    found = json.loads(proreus("get", "pods", "-o", "json", *cluster.where).out or '{"items": []}')
-    return {pod["metadata"]["name"] for pod in found["items"] if pod["status"].get("phase") == "Running"}
+    document = json.loads(proreus("get", "pods", "-o", "json", *cluster.where).out or '{"items": []}')
+    return {pod["metadata"]["name"] for pod in document["items"] if pod["status"].get("phase") == "Running"}
 
 
 def test_it_goes_on_where_it_was_killed_or_ended_also_with_tokens(tmp_path: Path, proreus: Proreus) -> None:
@@ -129,8 +129,8 @@ def test_the_status_page_and_what_it_follows(cluster: Cluster) -> None:
     )
     status = seen["status"]
     assert status["nodes"]["total"] == 3 and {"phases", "queue", "requested", "started"} <= set(status)
-    assert [one["policy"] for one in status["schedulers"]] == ["kube"]
-    assert [one["shadow"] for one in status["schedulers"]] == ["best_fit"]
+    assert [scheduler["policy"] for scheduler in status["schedulers"]] == ["kube"]
+    assert [scheduler["shadow"] for scheduler in status["schedulers"]] == ["best_fit"]
 
 
 def test_a_used_port_and_a_used_folder_are_one_line(cluster: Cluster, proreus: Proreus) -> None:
@@ -205,7 +205,7 @@ def test_what_ships_decides_by_its_name_and_what_must_be_trained_says_so(
     assert "learned" in ask("describe", "pod", "learned").out.partition("Decision")[2].partition("Events")[0]
     until(lambda: "FailedScheduling" in ask("get", "events").out)
     events = json.loads(ask("get", "events", "-o", "json").out)["items"]
-    told = [one["message"] for one in events if one["reason"] == "FailedScheduling"]
+    told = [event["message"] for event in events if event["reason"] == "FailedScheduling"]
     assert told == [
         "schedulerName ddqn needs a trained model: proreus train pods --algo ddqn --scenarios gpu "
         f"--out {cluster.folder}/models/ddqn"

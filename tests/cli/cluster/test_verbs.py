@@ -109,22 +109,22 @@ def test_fields_that_no_kind_has_are_told_of_a_line_each(ask: Ask, tmp_path: Pat
     )
     ended = ask("apply", "-f", str(tmp_path / "odd.yaml"))
     assert (ended.code, ended.out) == (0, "configmap/odd created\n")
-    told = ended.err.splitlines()
-    assert [line.partition("warning: ")[2] for line in told] == [
+    lines = ended.err.splitlines()
+    assert [line.partition("warning: ")[2] for line in lines] == [
         'unknown field "metadata.lables"',
         'unknown field "dta"',
     ]
-    assert all(line.startswith("proreus: ") and "odd.yaml" in line for line in told)
+    assert all(line.startswith("proreus: ") and "odd.yaml" in line for line in lines)
 
 
 def test_describe_tells_why_a_pod_went_where_it_went(ask: Ask, tmp_path: Path) -> None:
     ask("apply", "-f", a_pod(tmp_path, "a", "{requests: {cpu: 100m}}"))
     until(lambda: "Started" in ask("describe", "pod", "a").out)
-    told = ask("describe", "pod", "a").out
-    assert re.search(r"Policy: +kube\nDecided: +place on node-\d\nBecause: +node-\d scored \d+", told)
-    assert "3 of 3 nodes could take it" in told
-    assert re.search(r"Shadow: +best_fit would have", told)
-    assert re.search(r"Normal +Scheduled +Successfully assigned", told)
+    message = ask("describe", "pod", "a").out
+    assert re.search(r"Policy: +kube\nDecided: +place on node-\d\nBecause: +node-\d scored \d+", message)
+    assert "3 of 3 nodes could take it" in message
+    assert re.search(r"Shadow: +best_fit would have", message)
+    assert re.search(r"Normal +Scheduled +Successfully assigned", message)
 
 
 def test_describe_tells_why_a_pod_waits(ask: Ask, tmp_path: Path) -> None:
@@ -138,8 +138,8 @@ def test_describe_of_other_kinds(ask: Ask, tmp_path: Path) -> None:
     assert "Schedulable:" in node and re.search(r"cpu +8 ", node)
     ask("apply", "-f", str(WEB))
     until(lambda: len(running(ask)) == 3)
-    told = ask("describe", "deploy/web").out
-    assert "3 wanted, 3 there" in told and re.search(r"ReplicaSets\nNAME", told)
+    message = ask("describe", "deploy/web").out
+    assert "3 wanted, 3 there" in message and re.search(r"ReplicaSets\nNAME", message)
     (tmp_path / "map.yaml").write_text(
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {key: value}\n"
     )

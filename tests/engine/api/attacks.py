@@ -44,7 +44,7 @@ _SPAWN = multiprocessing.get_context("spawn")
 Attack = Callable[[int, float], None]
 
 
-def _serve(told: Connection) -> None:
+def _serve(connection: Connection) -> None:
     """A server as `proreus up` has it: its loop, its searches for garbage, TLS beside plain requests."""
 
     async def main(folder: Path) -> None:
@@ -62,12 +62,12 @@ def _serve(told: Connection) -> None:
         await server.start()
         watchdog = Watchdog(0.005)
         watching = asyncio.create_task(watchdog.run())
-        told.send(server.port)
-        while not told.poll():
+        connection.send(server.port)
+        while not connection.poll():
             await asyncio.sleep(0.05)
         watching.cancel()
         await server.stop()
-        told.send((watchdog.longest, watchdog.own, watchdog.process, time.process_time()))
+        connection.send((watchdog.longest, watchdog.own, watchdog.process, time.process_time()))
 
     with (
         tempfile.TemporaryDirectory() as name,
@@ -77,16 +77,16 @@ def _serve(told: Connection) -> None:
         runner.run(main(Path(name)))
 
 
-def _ask_honestly(port: int, told: Connection) -> None:
+def _ask_honestly(port: int, connection: Connection) -> None:
     """What a client waits that reads, writes and asks after the server's health, one after the other."""
     waits: list[float] = []
     refused = 0
     path = "/api/v1/namespaces/default/configmaps/honest"
     with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
         client.post("/api/v1/namespaces/default/configmaps", json={"metadata": {"name": "honest"}})
-        told.send("ready")
+        connection.send("ready")
         number = 0
-        while not told.poll():
+        while not connection.poll():
             number += 1
             began = time.perf_counter()
             match number % 3:
@@ -101,7 +101,7 @@ def _ask_honestly(port: int, told: Connection) -> None:
             waits.append(time.perf_counter() - began)
             refused += answer.status_code != 200
             time.sleep(0.01)
-    told.send((waits, refused))
+    connection.send((waits, refused))
 
 
 def _connect(port: int) -> socket.socket:

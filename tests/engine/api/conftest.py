@@ -47,9 +47,9 @@ class Kubectl:
         timeout: float = 120,
     ) -> str:
         done = self.run(*arguments, given=text.encode(), timeout=timeout)
-        told = (done.stdout + done.stderr).decode()
-        assert may_fail or (done.returncode != 0) == fails, told
-        return told
+        message = (done.stdout + done.stderr).decode()
+        assert may_fail or (done.returncode != 0) == fails, message
+        return message
 
     def run(
         self, *arguments: str, given: bytes = b"", timeout: float = 120
@@ -94,8 +94,8 @@ class Kubectl:
 
 def _programs() -> list[str]:
     """`kubectl` of the path, and the ones that PROREUS_KUBECTL names, with colons between."""
-    told = os.environ.get("PROREUS_KUBECTL", "").split(":")
-    return [one for one in dict.fromkeys([*told, shutil.which("kubectl") or ""]) if one]
+    messages = os.environ.get("PROREUS_KUBECTL", "").split(":")
+    return [one for one in dict.fromkeys([*messages, shutil.which("kubectl") or ""]) if one]
 
 
 PROGRAMS = _programs() or [""]

@@ -69,9 +69,9 @@ def _request(connection: HTTPConnection, method: str, path: str, body: Any = Non
     headers = {"Content-Type": "application/json"}
     connection.request(method, path, None if body is None else json.dumps(body), headers)
     answer = connection.getresponse()
-    told = json.loads(answer.read())
-    assert answer.status < 300, told
-    return told
+    document = json.loads(answer.read())
+    assert answer.status < 300, document
+    return document
 
 
 def _change(port: int, times: int) -> int:

@@ -177,16 +177,16 @@ class Grammar:
                 return self._random.choice(_WORDS)
 
 
-def _probe(server: str, told: Connection) -> None:
+def _probe(server: str, connection: Connection) -> None:
     """What /livez takes, asked all the time."""
     waits = []
     with httpx.Client(base_url=server, timeout=60) as client:
-        while not told.poll():
+        while not connection.poll():
             began = time.perf_counter()
             client.get("/livez")
             waits.append(time.perf_counter() - began)
             time.sleep(0.02)
-    told.send(waits)
+    connection.send(waits)
 
 
 def _why_not_scheduled(client: httpx.Client) -> str:
@@ -202,7 +202,7 @@ def _why_not_scheduled(client: httpx.Client) -> str:
         if client.get(f"{path}/afterwards").json().get("spec", {}).get("nodeName"):
             return ""
         time.sleep(0.2)
-    nodes = [one["metadata"]["name"] for one in client.get("/api/v1/nodes").json()["items"]]
+    nodes = [item["metadata"]["name"] for item in client.get("/api/v1/nodes").json()["items"]]
     return f"nodes {nodes}, {client.get(f'{path}/afterwards').json().get('status')}"[:1000]
 
 

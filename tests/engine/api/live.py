@@ -88,7 +88,7 @@ def live(
 ) -> Iterator[Live]:
     """An API over a store in memory; with agents, pods run: as processes where these have a folder, and where
     it is elsewhere, as if another process ran them, which the API has to ask."""
-    told = options or ApiOptions()
+    api_options = options or ApiOptions()
     started: list[Live] = []
     ready, failures = threading.Event(), list[BaseException]()
     ending: list[asyncio.Event] = []
@@ -113,9 +113,9 @@ def live(
             node = MachineNode(_NODES[0], MachineOptions(processes))
             await open_node_door(registry, node, 0, around, stack)
             around = ApiDependencies(relay=NodeRelay(registry, frozenset()))
-        server = ApiServer(create_app(registry, told, around), told)
+        server = ApiServer(create_app(registry, api_options, around), api_options)
         await server.start()
-        started.append(Live(server.port, registry, asyncio.get_running_loop(), told))
+        started.append(Live(server.port, registry, asyncio.get_running_loop(), api_options))
         ready.set()
         await ending[0].wait()
         await server.stop()
@@ -167,7 +167,7 @@ def _agents(registry: Registry, real: PodRuntime | None) -> tuple[list[asyncio.T
     task_host = TaskHost(registry, timers, informers)
     housekeeping = GcController(registry, timers, informers)
     binder = _Binder(registry, informers[POD], informers[NODE])
-    runs = [*(one.run() for one in informers.values())]
+    runs = [*(informer.run() for informer in informers.values())]
     runs += [host.run(), task_host.run(), housekeeping.run(), binder.run()]
     return [asyncio.ensure_future(one) for one in runs], host
 

@@ -47,9 +47,9 @@ def messages(folder: Path) -> Iterator[tuple[str, str, list[tuple[str, str, int]
             elif line == "}" and name:
                 yield package, name, fields
                 name = ""
-            elif found := _FIELD.match(line):
-                word = found[2].rpartition(".")[2]
-                fields.append((f"[{word}]" if found[1] == "repeated " else word, found[3], int(found[4])))
+            elif match := _FIELD.match(line):
+                word = match[2].rpartition(".")[2]
+                fields.append((f"[{word}]" if match[1] == "repeated " else word, match[3], int(match[4])))
 
 
 def omitted(folder: Path) -> set[tuple[str, str, str]]:

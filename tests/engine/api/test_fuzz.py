@@ -85,8 +85,8 @@ def _values(type_: Type, depth: int) -> st.SearchStrategy[Any]:
 
 def _objects(name: str, depth: int = 0) -> st.SearchStrategy[dict[str, Any]]:
     fields = definitions()[name].fields
-    must = {one.name: _values(one.type, depth) for one in fields.values() if one.required}
-    may = {one.name: _values(one.type, depth) for one in fields.values() if not one.required}
+    must = {field.name: _values(field.type, depth) for field in fields.values() if field.required}
+    may = {field.name: _values(field.type, depth) for field in fields.values() if not field.required}
     # A few of the optional fields at a time: with all of them no object would be right.
     chosen = st.sets(st.sampled_from(sorted(may)), max_size=4) if may else st.just(set())
     return chosen.flatmap(lambda names: st.fixed_dictionaries({**must, **{one: may[one] for one in names}}))

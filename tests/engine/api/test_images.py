@@ -85,9 +85,9 @@ def test_an_archive_comes_in_pieces_and_its_image_is_held_until_removed(
 ) -> None:
     whole = archive(tmp_path)
     name = upload(client, whole[:1000], whole[1000:])
-    told = client.post("/v1/images", json={"upload": name, "name": "mine:1"})
-    assert told.status_code == 200, told.text
-    (image,) = told.json()["images"]
+    response = client.post("/v1/images", json={"upload": name, "name": "mine:1"})
+    assert response.status_code == 200, response.text
+    (image,) = response.json()["images"]
     assert image["names"][0] == "docker.io/library/mine:1" and image["nodes"] == ["here"]
     assert held.store.find("mine:1") is not None and changes == ["changed"]
     assert client.post("/v1/images", json={"upload": name}).status_code == 404, "it is gone once imported"
@@ -100,8 +100,8 @@ def test_an_archive_comes_in_pieces_and_its_image_is_held_until_removed(
 
 
 def test_the_name_of_the_archive_counts_where_none_is_said(client: httpx.Client, tmp_path: Path) -> None:
-    told = client.post("/v1/images", json={"upload": upload(client, archive(tmp_path))})
-    assert told.json()["images"][0]["names"][0] == IMAGE
+    response = client.post("/v1/images", json={"upload": upload(client, archive(tmp_path))})
+    assert response.json()["images"][0]["names"][0] == IMAGE
 
 
 def test_what_cannot_be_meant_is_refused_and_named(client: httpx.Client, held: HeldImages) -> None:
@@ -152,5 +152,5 @@ def test_only_admins_bring_images_and_simulated_nodes_need_none() -> None:
             with door.client(authorization=f"Bearer {role.value}") as client:
                 asked: dict[str, Any] = {"upload": "0" * 32}
                 answers = (client.post(UPLOADS), client.post("/v1/images", json=asked))
-                assert [one.status_code for one in answers] == [code, code]
+                assert [answer.status_code for answer in answers] == [code, code]
                 assert client.get("/v1/images").json() == {"images": []}

@@ -72,10 +72,14 @@ def _until_measured(kubectl: Kubectl, *command: str) -> list[list[str]]:
     """The rows of a table once nodes have measured themselves."""
     end = time.monotonic() + 60
     while True:
-        told = kubectl(*command, may_fail=True)
-        if "not available yet" not in told and "not found" not in told and "No resources" not in told:
-            return [line.split() for line in told.splitlines()]
-        assert time.monotonic() < end, told
+        message = kubectl(*command, may_fail=True)
+        if (
+            "not available yet" not in message
+            and "not found" not in message
+            and "No resources" not in message
+        ):
+            return [line.split() for line in message.splitlines()]
+        assert time.monotonic() < end, message
         time.sleep(0.2)
 
 
@@ -126,15 +130,15 @@ def test_get_prints_every_form(kubectl: Kubectl, pod: str) -> None:
 
 
 def test_get_all_lists_the_category(kubectl: Kubectl, deployment: str) -> None:
-    told = kubectl("get", "all")
-    assert f"deployment.apps/{deployment}" in told
-    assert f"replicaset.apps/{deployment}-" in told
-    assert f"pod/{deployment}-" in told
+    message = kubectl("get", "all")
+    assert f"deployment.apps/{deployment}" in message
+    assert f"replicaset.apps/{deployment}-" in message
+    assert f"pod/{deployment}-" in message
 
 
 def test_describe_tells_of_pods_nodes_and_deployments(kubectl: Kubectl, deployment: str) -> None:
-    told = kubectl("describe", "pods", "-l", f"app={deployment}")
-    assert "Status:" in told and "Running" in told
+    message = kubectl("describe", "pods", "-l", f"app={deployment}")
+    assert "Status:" in message and "Running" in message
     assert "Allocated resources" in kubectl("describe", "node", "node-1")
     assert "2 desired | 2 updated | 2 total | 2 available" in kubectl("describe", "deployment", deployment)
 
@@ -151,18 +155,18 @@ def test_apply_creates_changes_and_leaves_alone(kubectl: Kubectl, name: str) -> 
 def test_apply_on_the_server_knows_whose_a_field_is(kubectl: Kubectl, name: str) -> None:
     apply = ("apply", "--server-side", "-f", "-")
     assert "serverside-applied" in kubectl(*apply, text=_deployment(name, replicas=1))
-    told = kubectl(*apply, "--field-manager=other", text=_deployment(name, replicas=3), fails=True)
-    assert "conflict" in told and ".spec.replicas" in told
+    message = kubectl(*apply, "--field-manager=other", text=_deployment(name, replicas=3), fails=True)
+    assert "conflict" in message and ".spec.replicas" in message
     kubectl(*apply, "--field-manager=other", "--force-conflicts", text=_deployment(name, replicas=3))
     assert kubectl("get", "deployment", name, "-o", "jsonpath={.spec.replicas}") == "3"
     kubectl("delete", "deployment", name)
 
 
 def test_a_field_that_is_unknown_is_refused(kubectl: Kubectl, name: str) -> None:
-    told = kubectl("apply", "-f", "-", text=_pod(name, containrs=[]), fails=True)
-    assert "containrs" in told
-    told = kubectl("apply", "-f", "-", text=_pod(name, restartPolicy="Sometimes"), fails=True)
-    assert "restartPolicy" in told
+    message = kubectl("apply", "-f", "-", text=_pod(name, containrs=[]), fails=True)
+    assert "containrs" in message
+    message = kubectl("apply", "-f", "-", text=_pod(name, restartPolicy="Sometimes"), fails=True)
+    assert "restartPolicy" in message
 
 
 def test_dry_run_changes_nothing(kubectl: Kubectl, name: str) -> None:
@@ -211,8 +215,8 @@ def test_cordon_and_drain_empty_a_node(kubectl: Kubectl, deployment: str) -> Non
     try:
         assert "cordoned" in kubectl("cordon", "node-2")
         assert "SchedulingDisabled" in kubectl("get", "node", "node-2")
-        told = kubectl("drain", "node-2", "--ignore-daemonsets", "--force", "--timeout=90s")
-        assert "drained" in told or "evicted" in told
+        message = kubectl("drain", "node-2", "--ignore-daemonsets", "--force", "--timeout=90s")
+        assert "drained" in message or "evicted" in message
         kubectl("rollout", "status", f"deployment/{deployment}", "--timeout=90s")
         assert "No resources" in kubectl("get", "pods", "-A", "--field-selector=spec.nodeName=node-2")
     finally:
@@ -234,8 +238,8 @@ def test_wait_for_a_condition_and_for_the_end(kubectl: Kubectl, pod: str) -> Non
     waiting = kubectl.start("wait", "pod", pod, "--for=delete", "--timeout=90s")
     time.sleep(1.0)  # older kubectl do not wait for what has gone already
     kubectl("delete", "pod", pod, "--wait=false")
-    told, _ = waiting.communicate(timeout=90)
-    assert (waiting.returncode, "condition met" in told) == (0, True), told
+    message, _ = waiting.communicate(timeout=90)
+    assert (waiting.returncode, "condition met" in message) == (0, True), message
 
 
 def test_watch_prints_changes_as_they_come(kubectl: Kubectl, name: str) -> None:
@@ -260,9 +264,9 @@ def test_label_and_annotate(kubectl: Kubectl, pod: str) -> None:
     kubectl("label", "pod", pod, "colour=blue", fails=True)
     kubectl("label", "pod", pod, "colour=blue", "--overwrite")
     kubectl("label", "pod", pod, "colour-")
-    told = json.loads(kubectl("get", "pod", pod, "-o", "json"))["metadata"]
-    assert told["labels"] == {"app": pod}
-    assert told["annotations"]["note"] == "1"
+    metadata = json.loads(kubectl("get", "pod", pod, "-o", "json"))["metadata"]
+    assert metadata["labels"] == {"app": pod}
+    assert metadata["annotations"]["note"] == "1"
 
 
 @pytest.mark.parametrize(
@@ -282,15 +286,15 @@ def test_patch_of_three_types(kubectl: Kubectl, name: str, how: str, patch: obje
 
 
 def test_explain_tells_of_fields(kubectl: Kubectl) -> None:
-    told = kubectl("explain", "deployment.spec.template.spec.containers")
-    assert "image" in told and "The containers, side by side." in told
+    message = kubectl("explain", "deployment.spec.template.spec.containers")
+    assert "image" in message and "The containers, side by side." in message
     assert "preferredDuringScheduling" in kubectl("explain", "pod.spec.affinity", "--recursive")
     assert "does not exist" in kubectl("explain", "pod.spec.nothing", fails=True)
 
 
 def test_api_resources_and_versions(kubectl: Kubectl) -> None:
-    told = kubectl("api-resources", "--verbs=list", "-o", "name").split()
-    assert {"pods", "nodes", "deployments.apps", "jobs.batch", "leases.coordination.k8s.io"} <= set(told)
+    messages = kubectl("api-resources", "--verbs=list", "-o", "name").split()
+    assert {"pods", "nodes", "deployments.apps", "jobs.batch", "leases.coordination.k8s.io"} <= set(messages)
     assert "policy/v1" in kubectl("api-versions").split()
 
 
@@ -344,13 +348,13 @@ def test_a_kind_that_is_not_there_is_told_as_such(kubectl: Kubectl) -> None:
     missing = (("v1", "PersistentVolumeClaim"), ("apps/v1", "StatefulSet"), ("example.com/v1", "Foo"))
     for known, kind in missing:
         text = json.dumps({"apiVersion": known, "kind": kind, "metadata": {"name": "x"}})
-        told = kubectl("apply", "-f", "-", text=text, fails=True)
-        assert f'no matches for kind "{kind}" in version "{known}"' in told and "CRD:" not in told
+        message = kubectl("apply", "-f", "-", text=text, fails=True)
+        assert f'no matches for kind "{kind}" in version "{known}"' in message and "CRD:" not in message
     assert "No resources found" in kubectl("get", "crd")
     definition = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
     text = json.dumps({**definition, "metadata": {"name": "x"}})
-    told = kubectl("create", "--validate=false", "-f", "-", text=text, fails=True)
-    assert "MethodNotAllowed" in told and "panic" not in told
+    message = kubectl("create", "--validate=false", "-f", "-", text=text, fails=True)
+    assert "MethodNotAllowed" in message and "panic" not in message
 
 
 def test_what_is_not_there_is_refused_and_nothing_panics(kubectl: Kubectl, pod: str) -> None:
@@ -363,12 +367,12 @@ def test_what_is_not_there_is_refused_and_nothing_panics(kubectl: Kubectl, pod: 
         ("certificate", "approve", "x"),
         ("get", "--raw", "/apis/nothing.example/v1"),
     ):
-        told = kubectl(*words, fails=True)
-        assert "panic" not in told and "goroutine" not in told, told
-        assert "could not find" in told or "not found" in told or "doesn't have" in told, told
+        message = kubectl(*words, fails=True)
+        assert "panic" not in message and "goroutine" not in message, message
+        assert "could not find" in message or "not found" in message or "doesn't have" in message, message
 
 
 def test_what_has_no_effect_is_warned_of(kubectl: Kubectl, name: str) -> None:
-    told = kubectl("create", "service", "clusterip", name, "--tcp=80:80")
-    assert told.count("Warning: a Service is kept and has no effect here") == 1
+    message = kubectl("create", "service", "clusterip", name, "--tcp=80:80")
+    assert message.count("Warning: a Service is kept and has no effect here") == 1
     kubectl("delete", "service", name)

@@ -44,7 +44,7 @@ def test_pods_are_created_read_patched_and_deleted(api: Any) -> None:
     assert (twice.value.status, twice.value.reason) == (409, "Conflict")
     core.patch_namespaced_pod("python-1", "default", {"metadata": {"labels": {"x": "y"}}})
     listed = core.list_namespaced_pod("default", label_selector="x=y", limit=1)
-    assert [one.metadata.name for one in listed.items] == ["python-1"]
+    assert [item.metadata.name for item in listed.items] == ["python-1"]
     core.delete_namespaced_pod("python-1", "default")
     with pytest.raises(ApiException) as gone:
         core.read_namespaced_pod("python-1", "default")

@@ -36,16 +36,18 @@ def test_every_kind_is_discovered_in_both_forms() -> None:
     kinds = (*KINDS, *MEASURED, DEFINITION)
     grouped = [kind for kind in kinds if kind.group]
     for group in ("/api/v1", *(f"/apis/{kind.group}/{kind.version}" for kind in grouped)):
-        plain |= {one["kind"] for one in _get(group).json()["resources"] if "/" not in one["name"]}
+        plain |= {
+            resource["kind"] for resource in _get(group).json()["resources"] if "/" not in resource["name"]
+        }
     assert {kind.kind for kind in kinds} <= plain
     form = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
     whole = [_get(path, accept=form).json() for path in ("/api", "/apis")]
     told = {
-        one["responseKind"]["kind"]
+        resource["responseKind"]["kind"]
         for document in whole
         for group in document["items"]
         for version in group["versions"]
-        for one in version["resources"]
+        for resource in version["resources"]
     }
     reviews = {"SelfSubjectAccessReview", "SelfSubjectRulesReview", "SelfSubjectReview"}
     assert told == plain | reviews
@@ -96,10 +98,12 @@ def _references(found: Any) -> set[str]:
 
 def test_openapi_refers_to_nothing_that_is_not_there() -> None:
     two = version_2()
-    assert {one.removeprefix("#/definitions/") for one in _references(two)} <= set(two["definitions"])
+    assert {reference.removeprefix("#/definitions/") for reference in _references(two)} <= set(
+        two["definitions"]
+    )
     for path in groups_3():
         three = version_3(path)
-        names = {one.removeprefix("#/components/schemas/") for one in _references(three)}
+        names = {reference.removeprefix("#/components/schemas/") for reference in _references(three)}
         assert names <= set(three["components"]["schemas"])
 
 

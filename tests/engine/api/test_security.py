@@ -117,9 +117,9 @@ def test_wrong_tokens_are_slowed_down_and_right_ones_are_not(guarded: Live) -> N
 
 def test_the_version_is_told_with_and_without_a_slash(guarded: Live) -> None:
     with _as(guarded, Role.VIEWER) as client:
-        told = client.get("/version/")
-        assert told.status_code == 200 and told.json() == client.get("/version").json()
-        stated = told.json()
+        response = client.get("/version/")
+        assert response.status_code == 200 and response.json() == client.get("/version").json()
+        stated = response.json()
         assert stated["gitVersion"] == f"{official_fields.VERSION}+proreus", "as the table of fields"
         assert f"v{stated['major']}.{stated['minor']}.0" == official_fields.VERSION
 
@@ -289,9 +289,9 @@ def test_what_was_changed_and_refused_is_written_down(guarded: Live) -> None:
     assert guarded.options.audit is not None
     assert guarded.options.audit.stat().st_mode & 0o077 == 0
     entries = [json.loads(line) for line in guarded.options.audit.read_text().splitlines()]
-    mine = [one for one in entries if one["path"].endswith("/configmaps")][-1]
+    mine = [entry for entry in entries if entry["path"].endswith("/configmaps")][-1]
     assert (mine["user"], mine["role"], mine["verb"], mine["status"]) == ("admin-1", "admin", "create", 201)
-    assert any(one["status"] in (401, 429) for one in entries)
+    assert any(entry["status"] in (401, 429) for entry in entries)
     assert not any(token in guarded.options.audit.read_text() for token in _TOKENS.values())
 
 

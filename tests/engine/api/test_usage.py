@@ -69,7 +69,7 @@ def test_metrics_are_those_of_nodes_that_are_well() -> None:
         _filled(door)
         listed = client.get(f"{METRICS}/nodes").json()
         assert (listed["kind"], listed["apiVersion"]) == ("NodeMetricsList", "metrics.k8s.io/v1beta1")
-        assert [one["metadata"]["name"] for one in listed["items"]] == ["a", "b"]
+        assert [item["metadata"]["name"] for item in listed["items"]] == ["a", "b"]
         one = client.get(f"{METRICS}/nodes/b").json()
         assert one == listed["items"][1]
         assert one["usage"] == {"cpu": "2000m", "memory": "102400Ki"}
@@ -84,7 +84,7 @@ def test_pods_have_a_row_for_each_container() -> None:
     with live() as door, door.client() as client:
         _filled(door)
         listed = client.get(f"{METRICS}/namespaces/default/pods").json()
-        assert [one["metadata"]["name"] for one in listed["items"]] == ["on-a", "on-b"]
+        assert [item["metadata"]["name"] for item in listed["items"]] == ["on-a", "on-b"]
         one = client.get(f"{METRICS}/namespaces/default/pods/on-b").json()
         assert one["containers"] == [
             {"name": "c", "usage": {"cpu": "240m", "memory": "20480Ki"}},
@@ -125,7 +125,7 @@ def test_use_tells_requests_and_the_rest_beside_it() -> None:
     with live() as door, door.client() as client:
         _filled(door)
         nodes = client.get("/v1/use/nodes?sort=cpu").json()
-        assert (nodes["total"], [one["name"] for one in nodes["nodes"]]) == (2, ["b", "a"])
+        assert (nodes["total"], [node["name"] for node in nodes["nodes"]]) == (2, ["b", "a"])
         first = nodes["nodes"][0]
         assert (first["cpu_milli"], first["memory_bytes"], first["disk_bytes"]) == (2000, 100 * MIB, 7 * MIB)
         assert (first["received_per_second"], first["sent_per_second"]) == (3, 4)
@@ -183,7 +183,7 @@ def _nodes_told(answer: httpx.Response) -> dict[str, Any]:
         if line.startswith("event: "):
             name = line.removeprefix("event: ")
         elif line.startswith("data: ") and name == "nodes":
-            return {one["name"]: one for one in json.loads(line.removeprefix("data: "))["nodes"]}
+            return {node["name"]: node for node in json.loads(line.removeprefix("data: "))["nodes"]}
     raise AssertionError("the events ended")
 
 

@@ -116,7 +116,9 @@ def test_what_the_operator_has_not_named_is_refused_with_field_and_flag_and_neve
                     assert answer.status_code == 403, (name, answer.json())
                     (cause,) = answer.json()["details"]["causes"]
                     assert cause["field"] == "data.x" and "--policy-folder" in cause["message"]
-        assert [one["name"] for one in client.get("/v1/schedulers").json()["schedulers"]] == ["sound"]
+        assert [scheduler["name"] for scheduler in client.get("/v1/schedulers").json()["schedulers"]] == [
+            "sound"
+        ]
     assert not mark.exists()
 
 
@@ -154,13 +156,13 @@ def test_what_a_pod_without_a_node_is_asked_is_told_what_it_waits_for() -> None:
             json={"status": {"conditions": [condition]}},
             headers={"content-type": "application/merge-patch+json"},
         )
-        told = client.get(log).json()["message"]
-        assert told == "pod waiting does not have a host assigned: 0/3 nodes are available"
+        message = client.get(log).json()["message"]
+        assert message == "pod waiting does not have a host assigned: 0/3 nodes are available"
 
 
 def test_policies_are_those_that_place_pods() -> None:
     with live() as door, door.client() as client:
-        names = {one["name"] for one in client.get("/v1/policies").json()["policies"]}
+        names = {policy["name"] for policy in client.get("/v1/policies").json()["policies"]}
         assert {"random", "kube", "kube_plus"} <= names
 
 
@@ -169,8 +171,8 @@ def test_images_are_what_nodes_report() -> None:
         status = {"images": [{"names": ["nginx:1"], "sizeBytes": 5}]}
         for name in ("a", "b"):
             client.post("/api/v1/nodes", json={"metadata": {"name": name}, "status": status})
-        told = client.get("/v1/images").json()["images"]
-        assert told == [{"names": ["nginx:1"], "size_bytes": 5, "nodes": ["a", "b"]}]
+        images = client.get("/v1/images").json()["images"]
+        assert images == [{"names": ["nginx:1"], "size_bytes": 5, "nodes": ["a", "b"]}]
 
 
 def test_metrics_count_requests_pods_and_nodes() -> None:
@@ -189,9 +191,13 @@ def test_decisions_are_read_from_annotations_newest_first() -> None:
         for name in ("first", "second"):
             noted = json.dumps({"policy": "kube", "node": "n", "score": 3})
             client.post("/api/v1/namespaces/default/pods", json=_pod(name, **{DECISION: noted}))
-        told = client.get("/v1/decisions").json()["decisions"]
-        assert [one["pod"] for one in told] == ["second", "first"]
-        assert (told[0]["policy"], told[0]["action"], told[0]["node"]) == ("kube", "place", "n")
+        decisions = client.get("/v1/decisions").json()["decisions"]
+        assert [one["pod"] for one in decisions] == ["second", "first"]
+        assert (decisions[0]["policy"], decisions[0]["action"], decisions[0]["node"]) == (
+            "kube",
+            "place",
+            "n",
+        )
         assert len(client.get("/v1/decisions?limit=1").json()["decisions"]) == 1
 
 
@@ -202,8 +208,8 @@ def _next(lines: Any, wanted: str) -> dict[str, Any]:
         if line.startswith("event: "):
             name = line.removeprefix("event: ")
         elif line.startswith("data: ") and name == wanted:
-            found: dict[str, Any] = json.loads(line.removeprefix("data: "))
-            return found
+            document: dict[str, Any] = json.loads(line.removeprefix("data: "))
+            return document
     raise AssertionError(f"no event {wanted}")
 
 

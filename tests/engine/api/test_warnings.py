@@ -33,21 +33,21 @@ def _told(answer: httpx.Response) -> list[str]:
 
 def test_a_service_routes_nothing(client: httpx.Client) -> None:
     service = {"metadata": {"name": "web"}, "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}}
-    (told,) = _told(client.post(f"{_CORE}/services", json=service))
-    assert told.startswith("a Service is kept and has no effect here: nothing is routed")
+    (message,) = _told(client.post(f"{_CORE}/services", json=service))
+    assert message.startswith("a Service is kept and has no effect here: nothing is routed")
     merge = {"content-type": "application/merge-patch+json"}
     label = {"metadata": {"labels": {"a": "b"}}}
     assert _told(client.patch(f"{_CORE}/services/web", json=label, headers=merge)) == []
     port = {"spec": {"ports": [{"port": 81}]}}
-    assert _told(client.patch(f"{_CORE}/services/web", json=port, headers=merge)) == [told]
+    assert _told(client.patch(f"{_CORE}/services/web", json=port, headers=merge)) == [message]
 
 
 def test_of_pods_and_templates_by_the_path_of_the_field(client: httpx.Client) -> None:
     spec = {"serviceAccountName": "robot", "runtimeClassName": "kata", "volumes": [_CLAIM]}
-    told = _told(client.post(f"{_CORE}/pods", json=_pod("odd", **spec)))
+    messages = _told(client.post(f"{_CORE}/pods", json=_pod("odd", **spec)))
     fields = ["spec.serviceAccountName", "spec.runtimeClassName", "spec.volumes[0].persistentVolumeClaim"]
-    assert [one.partition(" ")[0].rstrip(":") for one in told] == fields
-    assert all("has no effect" in one for one in told)
+    assert [one.partition(" ")[0].rstrip(":") for one in messages] == fields
+    assert all("has no effect" in one for one in messages)
     template = {"metadata": {"labels": {"app": "a"}}, "spec": _pod("", **spec)["spec"]}
     deployment = {
         "apiVersion": "apps/v1",
@@ -57,8 +57,8 @@ def test_of_pods_and_templates_by_the_path_of_the_field(client: httpx.Client) ->
     }
     apply = {"content-type": "application/apply-patch+yaml"}
     path = f"{_APPS}/deployments/a?fieldManager=m"
-    told = _told(client.patch(path, content=json.dumps(deployment), headers=apply))
-    assert [one.partition(" ")[0].rstrip(":") for one in told] == [
+    messages = _told(client.patch(path, content=json.dumps(deployment), headers=apply))
+    assert [one.partition(" ")[0].rstrip(":") for one in messages] == [
         field.replace("spec.", "spec.template.spec.", 1) for field in fields
     ]
 

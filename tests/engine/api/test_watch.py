@@ -48,7 +48,7 @@ def _asked(after: int | None, matches: Any = None, seconds: float = 0.3, **more:
 async def _heard(watches: Watches, asked: WatchAsked) -> list[tuple[str, str]]:
     lines = b"".join([piece async for piece in watches.lines(asked)]).splitlines()
     events = [json.loads(line) for line in lines]
-    return [(one["type"], one["object"].get("metadata", {}).get("name", "")) for one in events]
+    return [(event["type"], event["object"].get("metadata", {}).get("name", "")) for event in events]
 
 
 def test_a_watch_tells_what_stands_and_then_what_changes() -> None:
@@ -123,8 +123,12 @@ def test_a_watch_from_a_compacted_revision_hears_410() -> None:
         await watches.stop()
         return told
 
-    told = json.loads(play(scenario()))
-    assert (told["type"], told["object"]["code"], told["object"]["reason"]) == ("ERROR", 410, "Expired")
+    document = json.loads(play(scenario()))
+    assert (document["type"], document["object"]["code"], document["object"]["reason"]) == (
+        "ERROR",
+        410,
+        "Expired",
+    )
 
 
 def test_a_slow_watcher_is_cut_and_the_others_are_not() -> None:
@@ -154,8 +158,8 @@ def test_too_many_watches_are_refused_and_ended_ones_make_room() -> None:
     limits = ApiLimits(watches_per_client=2)
     with live(ApiOptions(limits=limits)) as door, door.client() as client:
         path = "/api/v1/configmaps?watch=true&timeoutSeconds=30"
-        with client.stream("GET", path) as one, door.client().stream("GET", path) as two:
-            assert (one.status_code, two.status_code) == (200, 200)
+        with client.stream("GET", path) as stream, door.client().stream("GET", path) as two:
+            assert (stream.status_code, two.status_code) == (200, 200)
             assert _settled(door.client(), path) == 429
         assert _settled(door.client(), "/api/v1/configmaps?watch=true&timeoutSeconds=1", 200) == 200
 
@@ -197,11 +201,11 @@ def test_a_revision_still_to_come_is_504_in_words_that_clients_know(query: str) 
         now = int(client.get("/api/v1/configmaps").json()["metadata"]["resourceVersion"])
         with client.stream("GET", f"/api/v1/configmaps?{query}resourceVersion={now + 1000}") as answer:
             assert answer.status_code == 504
-            told = json.loads(answer.read())
-        assert told["reason"] == "Timeout"
-        assert told["message"] == f"Timeout: Too large resource version: {now + 1000}, current: {now}"
+            document = json.loads(answer.read())
+        assert document["reason"] == "Timeout"
+        assert document["message"] == f"Timeout: Too large resource version: {now + 1000}, current: {now}"
         cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
-        assert told["details"] == {"causes": [cause], "retryAfterSeconds": 1}
+        assert document["details"] == {"causes": [cause], "retryAfterSeconds": 1}
         assert client.get(f"/api/v1/configmaps?{query}resourceVersion={now}&timeoutSeconds=1").is_success
 
 

@@ -66,8 +66,8 @@ class Site:
 
     def pods(self, app: str) -> list[dict[str, Any]]:
         """Of an application, as the API has them."""
-        found = json.loads(self.run("get", "pods", "-l", f"app={app}", "-o", "json"))
-        return list(found["items"])
+        document = json.loads(self.run("get", "pods", "-l", f"app={app}", "-o", "json"))
+        return list(document["items"])
 
     def running(self, app: str) -> dict[str, int]:
         """Pods whose containers run, with how often these were started again."""
@@ -92,7 +92,7 @@ class Site:
         """The cgroups of its containers, by name."""
         version_2 = (CGROUPS / "cgroup.controllers").exists()
         parent = (CGROUPS if version_2 else CGROUPS / controller) / self.own_name
-        return {one.name: one for one in parent.iterdir() if one.is_dir()} if parent.is_dir() else {}
+        return {path.name: path for path in parent.iterdir() if path.is_dir()} if parent.is_dir() else {}
 
     def close(self) -> None:
         """End what runs, the containers too."""

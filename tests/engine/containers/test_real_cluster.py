@@ -69,14 +69,14 @@ class SetUp:
 
     def limits(self) -> list[tuple[int, int]]:
         """Memory and CPU of every container that has a limit, as the kernel has them."""
-        found = []
+        limits = []
         for name, folder in self.site.cgroups("memory").items():
             memory = _first(folder, "memory.limit_in_bytes", "memory.max")
             if memory == str(MEMORY):
                 cpu = self.site.cgroups("cpu")[name]
                 quota = _first(cpu, "cpu.cfs_quota_us", "cpu.max").split()[0]
-                found.append((int(memory), int(quota)))
-        return found
+                limits.append((int(memory), int(quota)))
+        return limits
 
     def first_processes(self) -> list[int]:
         """Of each container the process that its end depends on."""
@@ -89,7 +89,7 @@ class SetUp:
         }
         procs = [folder / "cgroup.procs" for folder in with_limit.values()]
         return [
-            min(int(line) for line in one.read_text().split()) for one in procs if one.read_text().strip()
+            min(int(line) for line in path.read_text().split()) for path in procs if path.read_text().strip()
         ]
 
 

@@ -119,7 +119,7 @@ class Cluster:
             nodes = [Housed(NodeSpec(name, "10.0.0.1"), self.runtimes[name])]
             followed = {kind: SharedInformer(self.registry, kind) for kind in (POD, NODE)}
             host = ResourceHost(self.registry, self.timers, nodes, followed)
-            running = (one.run() for one in followed.values())
+            running = (shared_informer.run() for shared_informer in followed.values())
             self.hosts[name] = asyncio.create_task(_together(host.run(), *running))
 
     async def stop_node(self, name: str) -> None:

@@ -75,8 +75,8 @@ async def _starts(registry: Registry, pods: SharedInformer) -> None:
         bindings = [Binding("default", name, f"n{number % _NODES:04}") for number, name in places]
         await registry.bind_many(bindings)
     await _until(lambda: all(one["status"]["phase"] == "Running" for one in pods.objects.values()))
-    told = f"{1000 * (time.process_time() - cpu) / _PODS:.2f} ms of CPU a pod"
-    print(f"{_PODS} pods bound and started on {_NODES} nodes: {told}")  # noqa: T201
+    message = f"{1000 * (time.process_time() - cpu) / _PODS:.2f} ms of CPU a pod"
+    print(f"{_PODS} pods bound and started on {_NODES} nodes: {message}")  # noqa: T201
 
 
 async def _replicas(registry: Registry, informers: dict[Kind, SharedInformer]) -> None:
@@ -88,8 +88,8 @@ async def _replicas(registry: Registry, informers: dict[Kind, SharedInformer]) -
         return any((one.get("status") or {}).get("replicas") == _PODS for one in sets)
 
     await _until(counted)
-    told = f"{1000 * (time.process_time() - cpu) / _PODS:.2f} ms of CPU a pod"
-    print(f"a Deployment of {_PODS} pods, made: {told}, {time.monotonic() - begun:.1f} s")  # noqa: T201
+    message = f"{1000 * (time.process_time() - cpu) / _PODS:.2f} ms of CPU a pod"
+    print(f"a Deployment of {_PODS} pods, made: {message}, {time.monotonic() - begun:.1f} s")  # noqa: T201
 
 
 async def _until(holds: Callable[[], Any]) -> None:

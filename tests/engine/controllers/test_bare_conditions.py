@@ -48,7 +48,7 @@ def test_a_pod_that_is_gated_waits_on() -> None:
     gated["spec"]["readinessGates"] = [{"conditionType": "example.com/open"}]
     gated["status"] = {"conditions": BARE}
     told = pod_status(StatusInputs(gated, None, {}, {}, None, 0.0, "10.0.0.1"))
-    ready = next(one for one in told["conditions"] if one.type == "Ready")
+    ready = next(condition for condition in told["conditions"] if condition.type == "Ready")
     assert ready.status == "False"
 
 
@@ -58,4 +58,4 @@ def test_a_node_is_heard_of_and_lost() -> None:
     node["status"]["conditions"] = BARE
     heard = node_status(node, spec, state, 1.0)
     assert find_condition({"status": heard}, "Ready") is not None
-    assert [one.type for one in lifecycle._unknown({"conditions": BARE})] == ["Other", "Ready"]
+    assert [condition.type for condition in lifecycle._unknown({"conditions": BARE})] == ["Other", "Ready"]

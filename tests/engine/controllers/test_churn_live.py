@@ -124,7 +124,7 @@ async def _as_asked(made: Cluster) -> bool:
         report.uid
         for runtime in made.runtimes.values()
         for report in runtime.adopt(())
-        if any(one.phase is Phase.RUNNING for one in report.containers)
+        if any(container.phase is Phase.RUNNING for container in report.containers)
     }
     return {pod["metadata"]["uid"] for pod in pods} == run and len(run) == 6
 

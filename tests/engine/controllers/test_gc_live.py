@@ -113,7 +113,7 @@ def test_a_dependent_of_two_lives_with_the_one_that_is_left_and_one_of_a_strange
                 await made.registry.create(CONFIG_MAP, {"metadata": {"name": name, "namespace": "default"}})
                 for name in ("one", "two")
             ]
-            refs = [{**owner_reference(CONFIG_MAP, one), "controller": False} for one in owners]
+            refs = [{**owner_reference(CONFIG_MAP, owner), "controller": False} for owner in owners]
             strange = {"apiVersion": "example.com/v1", "kind": "Thing", "name": "x", "uid": "x"}
             for name, states in (("both", refs), ("strange", [strange])):
                 metadata = {"name": name, "namespace": "default", "ownerReferences": states}
@@ -167,12 +167,12 @@ def test_a_budget_counts_what_may_be_disturbed_now() -> None:
             await asyncio.sleep(2)
             budget = await made.registry.get(BUDGET, "default", "web")
             counts = ("expectedPods", "desiredHealthy", "currentHealthy", "disruptionsAllowed")
-            assert [budget["status"][one] for one in counts] == [4, 3, 4, 1]
+            assert [budget["status"][count] for count in counts] == [4, 3, 4, 1]
             pod = (await made.list(POD))[0]["metadata"]["name"]
             await made.registry.delete(POD, "default", pod)
             await asyncio.sleep(0.2)
             budget = await made.registry.get(BUDGET, "default", "web")
-            assert [budget["status"][one] for one in counts] == [4, 3, 3, 0]
+            assert [budget["status"][count] for count in counts] == [4, 3, 3, 0]
             assert budget["status"]["conditions"][0]["reason"] == "InsufficientPods"
             await asyncio.sleep(60)
             budget = await made.registry.get(BUDGET, "default", "web")
@@ -216,7 +216,7 @@ def test_budgets_are_counted_as_the_disruption_controller_counts() -> None:
     for spec, wanted in cases:
         status = _counted(_budget(**spec), pods)
         counts = ("expectedPods", "desiredHealthy", "currentHealthy", "disruptionsAllowed")
-        assert tuple(status[one] for one in counts) == wanted, spec
+        assert tuple(status[count] for count in counts) == wanted, spec
         assert status["observedGeneration"] == 3
     nobody = _counted(_budget(minAvailable=0), [])
     assert nobody["disruptionsAllowed"] == 0

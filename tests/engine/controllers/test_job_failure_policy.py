@@ -30,18 +30,18 @@ class Played:
         self.now += seconds
         for _ in range(20):
             changed = False
-            for one in reconcile_job(self.job, self.world.of(POD), self.now).instructions:
+            for instruction in reconcile_job(self.job, self.world.of(POD), self.now).instructions:
                 changed = True
-                if isinstance(one, UpdateObject) and one.subresource == "status":
-                    self.job = one.object
-                elif isinstance(one, DeleteObject) and FINALIZER in one.object["metadata"].get(
-                    "finalizers", ()
-                ):
-                    deleted = {**one.object["metadata"], "deletionTimestamp": timestamp(self.now)}
-                    self.world.do((UpdateObject(POD, {**one.object, "metadata": deleted}),))
-                    self.end(one.object["metadata"]["uid"], "Failed", 143)
+                if isinstance(instruction, UpdateObject) and instruction.subresource == "status":
+                    self.job = instruction.object
+                elif isinstance(instruction, DeleteObject) and FINALIZER in instruction.object[
+                    "metadata"
+                ].get("finalizers", ()):
+                    deleted = {**instruction.object["metadata"], "deletionTimestamp": timestamp(self.now)}
+                    self.world.do((UpdateObject(POD, {**instruction.object, "metadata": deleted}),))
+                    self.end(instruction.object["metadata"]["uid"], "Failed", 143)
                 else:
-                    self.world.do((one,))
+                    self.world.do((instruction,))
             if not changed:
                 return
         raise AssertionError("it never comes to rest")
@@ -60,16 +60,16 @@ class Played:
         status = {
             "phase": phase,
             "containerStatuses": [{"name": "main", "state": {"terminated": terminated}}],
-            "conditions": [{"type": one, "status": "True"} for one in conditions],
+            "conditions": [{"type": condition, "status": "True"} for condition in conditions],
         }
         self.world.objects[uid] = (POD, {**pod, "status": status})
 
     def ended(self) -> tuple[str, str, str] | None:
         """(how, why, in what words)."""
         for kind in ("Complete", "Failed"):
-            found = find_condition(self.job, kind)
-            if found is not None and found["status"] == "True":
-                return kind, found["reason"], found["message"]
+            condition = find_condition(self.job, kind)
+            if condition is not None and condition["status"] == "True":
+                return kind, condition["reason"], condition["message"]
         return None
 
 
@@ -88,8 +88,8 @@ def test_an_exit_code_ends_the_whole_job_at_once() -> None:
     played.end(first["uid"], "Failed", 42)
     played.look()
     name = f"{first['namespace']}/{first['name']}"
-    told = f"Container main for pod {name} failed with exit code 42 matching FailJob rule at index 1"
-    assert played.ended() == ("Failed", "PodFailurePolicy", told)
+    message = f"Container main for pod {name} failed with exit code 42 matching FailJob rule at index 1"
+    assert played.ended() == ("Failed", "PodFailurePolicy", message)
     assert not played.living() and played.job["status"]["failed"] == 3, "the others were ended"
 
 
@@ -196,8 +196,8 @@ def test_too_many_failed_indexes_end_the_job() -> None:
     for index in (0, 1):
         played.end(played.of(index), "Failed", 1)
     played.look()
-    told = "Job has exceeded the specified maximal number of failed indexes"
-    assert played.ended() == ("Failed", "MaxFailedIndexesExceeded", told)
+    message = "Job has exceeded the specified maximal number of failed indexes"
+    assert played.ended() == ("Failed", "MaxFailedIndexesExceeded", message)
     assert played.job["status"]["failed"] == 4 and not played.living()
 
 

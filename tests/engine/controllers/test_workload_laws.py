@@ -55,8 +55,8 @@ class World:
     def do(self, instructions: tuple[Instruction, ...]) -> bool:
         """Whether anything changed."""
         acted = False
-        for one in instructions:
-            match one:
+        for instruction in instructions:
+            match instruction:
                 case CreateObject(kind, obj):
                     status = {"phase": "Pending"} if kind is POD else {}
                     self.put(kind, {**obj, "status": status})
@@ -163,10 +163,18 @@ def _with_image(wanted: Object, image: str) -> Object:
 
 def _step(world: World, wanted: Object) -> Object:
     plan = reconcile_deployment(wanted, world.of(REPLICA_SET), (), NOW)
-    rest = tuple(one for one in plan.instructions if not (isinstance(one, UpdateObject) and one.subresource))
+    rest = tuple(
+        instruction
+        for instruction in plan.instructions
+        if not (isinstance(instruction, UpdateObject) and instruction.subresource)
+    )
     world.do(rest)
-    told = [one for one in plan.instructions if isinstance(one, UpdateObject) and one.subresource == "status"]
-    return told[-1].object if told else wanted
+    instructions = [
+        instruction
+        for instruction in plan.instructions
+        if isinstance(instruction, UpdateObject) and instruction.subresource == "status"
+    ]
+    return instructions[-1].object if instructions else wanted
 
 
 def _fill(world: World, replica_set: Object, *, every_ready: bool) -> None:
@@ -203,12 +211,12 @@ def test_a_job_counts_each_end_once_whoever_deletes_its_pods(
     for _ in range(400):
         now += 1000.0  # longer than any pause
         plan = reconcile_job(wanted, world.of(POD), now)
-        for one in plan.instructions:
-            if isinstance(one, UpdateObject) and one.subresource == "status":
-                wanted = one.object
+        for instruction in plan.instructions:
+            if isinstance(instruction, UpdateObject) and instruction.subresource == "status":
+                wanted = instruction.object
             else:
-                world.do((one,))
-        if any(one["type"] == "Complete" for one in wanted["status"].get("conditions", ())):
+                world.do((instruction,))
+        if any(condition["type"] == "Complete" for condition in wanted["status"].get("conditions", ())):
             break
         for pod in world.of(POD):
             running = pod["status"]["phase"] == "Pending"

@@ -30,8 +30,8 @@ async def rolled_out(made: Cluster, name: str = "web") -> dict[str, Any]:
         new = progressing is not None and progressing["reason"] == "NewReplicaSetAvailable"
         return obj if seen and new and counts == [wanted] * 3 else None
 
-    found: dict[str, Any] = await made.until(done, 600)
-    return found
+    rolled_out: dict[str, Any] = await made.until(done, 600)
+    return rolled_out
 
 
 async def change(made: Cluster, **spec: Any) -> None:
@@ -176,9 +176,13 @@ def test_a_rollout_that_does_not_get_on_is_called_late_and_history_is_limited() 
             await made.until(late)
             assert 60 <= made.timers.steady() - begun < 75
             assert (
-                images([one for one in await live_pods(made) if one["status"]["phase"] == "Running"])[
-                    "nginx:4"
-                ]
+                images(
+                    [
+                        live_pod
+                        for live_pod in await live_pods(made)
+                        if live_pod["status"]["phase"] == "Running"
+                    ]
+                )["nginx:4"]
                 >= 2
             )
 
@@ -195,8 +199,8 @@ async def job_end(made: Cluster, name: str = "sum") -> dict[str, Any]:
         ends = (find_condition(obj, "Complete"), find_condition(obj, "Failed"))
         return obj if any(end is not None and end["status"] == "True" for end in ends) else None
 
-    found: dict[str, Any] = await made.until(done, 7200)
-    return found
+    job_end: dict[str, Any] = await made.until(done, 7200)
+    return job_end
 
 
 def test_a_job_completes_with_its_parallelism_and_goes_after_its_time() -> None:
@@ -296,8 +300,8 @@ def test_a_job_overlooks_whom_others_sent_away_and_not_who_failed() -> None:
             await made.registry.create(JOB, job(duration=100, backoffLimit=0, podFailurePolicy=policy))
 
             async def running() -> dict[str, Any] | None:
-                found = [pod for pod in await made.list(POD) if pod["status"].get("phase") == "Running"]
-                return next((pod for pod in found if "deletionTimestamp" not in pod["metadata"]), None)
+                pods = [pod for pod in await made.list(POD) if pod["status"].get("phase") == "Running"]
+                return next((pod for pod in pods if "deletionTimestamp" not in pod["metadata"]), None)
 
             seen = set()
             for _ in range(3):

@@ -18,7 +18,7 @@ async def until_as_asked_for(client: Client, ledger: Ledger, seconds: float = 60
     """Wait for it; the seconds that it took."""
     begun = time.monotonic()
     while True:
-        differences = [one async for one in _differences(client, ledger)]
+        differences = [difference async for difference in _differences(client, ledger)]
         if not differences:
             return time.monotonic() - begun
         assert time.monotonic() - begun < seconds, differences[:10]
@@ -41,8 +41,8 @@ async def _differences(client: Client, ledger: Ledger) -> Any:
             for part in ("spec", "data"):
                 if one.get(part) != wanted_one.get(part):
                     yield f"{kind} {one['metadata']['name']}: {part} is not as acknowledged"
-    for told in _of_pods(found, ledger):
-        yield told
+    for message in _of_pods(found, ledger):
+        yield message
 
 
 def _of_pods(found: dict[str, list[Object]], ledger: Ledger) -> Iterator[str]:
@@ -64,22 +64,22 @@ def _of_pods(found: dict[str, list[Object]], ledger: Ledger) -> Iterator[str]:
     for kind, name in ledger.wanted:
         if kind == "pods" and not _runs(bare.get(name)):
             yield f"pod {name}: {bare.get(name, {}).get('status', 'not there')}"
-    for one in found["deployments"]:
-        name, spec = one["metadata"]["name"], one["spec"]
-        pods = by_owner[one["metadata"]["uid"]]
+    for deployment in found["deployments"]:
+        name, spec = deployment["metadata"]["name"], deployment["spec"]
+        pods = by_owner[deployment["metadata"]["uid"]]
         version = _version(spec["template"])
         running = [pod for pod in pods if _runs(pod) and _version(pod) == version]
         if not len(running) == len(pods) == spec["replicas"]:
             places = [(pod["spec"].get("nodeName"), pod["status"]["phase"]) for pod in pods]
             yield f"deployment {name}: {len(running)} run of {places}, {spec['replicas']} are asked for"
-    for one in found["jobs"]:
-        succeeded = [pod for pod in by_owner[one["metadata"]["uid"]] if pod["status"]["phase"] == "Succeeded"]
+    for job in found["jobs"]:
+        succeeded = [pod for pod in by_owner[job["metadata"]["uid"]] if pod["status"]["phase"] == "Succeeded"]
         done = any(
-            told["type"] == "Complete" and told["status"] == "True"
-            for told in one.get("status", {}).get("conditions") or ()
+            condition["type"] == "Complete" and condition["status"] == "True"
+            for condition in job.get("status", {}).get("conditions") or ()
         )
-        if len(succeeded) != one["spec"]["completions"] or not done:
-            yield f"job {one['metadata']['name']}: {len(succeeded)} of {one['spec']['completions']}, {done=}"
+        if len(succeeded) != job["spec"]["completions"] or not done:
+            yield f"job {job['metadata']['name']}: {len(succeeded)} of {job['spec']['completions']}, {done=}"
 
 
 def _version(pod: Object) -> Any:
@@ -90,7 +90,12 @@ def _version(pod: Object) -> Any:
 
 def _owner(obj: Object) -> str:
     return next(
-        (one["uid"] for one in obj["metadata"].get("ownerReferences") or () if one.get("controller")), ""
+        (
+            owner_reference["uid"]
+            for owner_reference in obj["metadata"].get("ownerReferences") or ()
+            if owner_reference.get("controller")
+        ),
+        "",
     )
 
 

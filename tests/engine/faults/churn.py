@@ -72,8 +72,8 @@ class Churn:
             self._going = False
             await asyncio.gather(*workers)
         finally:
-            for one in workers:
-                one.cancel()
+            for worker in workers:
+                worker.cancel()
         for number in range(self.workers):
             await self.scaled_to(f"web-{number}", _FINAL_REPLICAS)
 

@@ -30,8 +30,8 @@ class History:
         """The watches run as long as the block lasts; one that cannot go on is an error."""
         for kind in FOLLOWED:
             items, revision = await self._client.list(kind)
-            for one in sorted(items, key=lambda one: int(one["metadata"]["resourceVersion"])):
-                self.laws.take(kind, "ADDED", one)
+            for item in sorted(items, key=lambda one: int(one["metadata"]["resourceVersion"])):
+                self.laws.take(kind, "ADDED", item)
             self.laws.newest[kind] = revision
         tasks = [asyncio.create_task(self._follow(kind)) for kind in FOLLOWED]
         try:
@@ -47,7 +47,7 @@ class History:
         for kind in FOLLOWED:
             for attempt in range(round(seconds / 0.1)):
                 items, revision = await self._client.list(kind)
-                listed = {one["metadata"]["uid"]: int(one["metadata"]["resourceVersion"]) for one in items}
+                listed = {item["metadata"]["uid"]: int(item["metadata"]["resourceVersion"]) for item in items}
                 if listed == self.laws.standing[kind]:
                     break
                 assert attempt < seconds / 0.1 - 1, (kind, revision, self.laws.newest[kind])

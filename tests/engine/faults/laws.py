@@ -84,7 +84,7 @@ class Laws:
             self.counts["bound"] += 1
         if str(status.get("reason", "")).startswith("OutOf"):
             self.broken.append(f"pod {name} {uid}: {node} had no room for it: {status['reason']}")
-        if any(one["type"] == "DisruptionTarget" for one in status.get("conditions") or ()):
+        if any(condition["type"] == "DisruptionTarget" for condition in status.get("conditions") or ()):
             if type_ == "DELETED":
                 self.counts["evicted"] += 1
         if type_ == "DELETED":
@@ -112,7 +112,7 @@ class Laws:
 
 
 def _asked(pod: dict[str, Any]) -> tuple[int, int]:
-    wanted = [one.get("resources", {}).get("requests", {}) for one in pod["spec"]["containers"]]
+    wanted = [container.get("resources", {}).get("requests", {}) for container in pod["spec"]["containers"]]
     cpu = sum(_thousandths(one.get("cpu", "0")) for one in wanted)
     return cpu, sum(_bytes(one.get("memory", "0")) for one in wanted)
 

@@ -86,7 +86,7 @@ def agent(folder: Path, *words: str) -> EngineProcess:
 
 def _whole(path: Path) -> bool:
     try:
-        told: Any = json.loads(path.read_text())
+        document: Any = json.loads(path.read_text())
     except (OSError, ValueError):
         return False
-    return bool(told)
+    return bool(document)

@@ -70,13 +70,13 @@ class RealCluster:
             except OSError:  # it has just ended
                 continue
             if f"{MARK}={self.work.notes}".encode() in variables:
-                marked = [one for one in variables if one.startswith(f"{UID}=".encode())]
+                marked = [variable for variable in variables if variable.startswith(f"{UID}=".encode())]
                 found |= {one.partition(b"=")[2].decode() for one in marked}
         return found
 
     def left_over(self) -> list[str]:
         """What there still is once all pods are gone: folders, keepers, shims, processes, containers."""
-        folders = [str(one) for one in (self.options.root / "pods").iterdir()]
+        folders = [str(path) for path in (self.options.root / "pods").iterdir()]
         known = []
         if self.daemon is not None:
             known = [
@@ -120,9 +120,9 @@ async def real_cluster(folder: Path, runtime: str, *flags: str) -> AsyncIterator
         engine, server = up(folder / "up", "--nodes", "0", *flags)
         store = f"sqlite:{folder / 'up' / 'cluster.db'}"
         node = agent(folder / "agent", "--store", store, "--name", NODE, *words)
-        for one in (engine, node):
-            stack.callback(one.end, signal.SIGKILL)
-            await one.start()
+        for engine_process in (engine, node):
+            stack.callback(engine_process.end, signal.SIGKILL)
+            await engine_process.start()
         yield RealCluster(runtime, server, engine, node, options, RealWork(notes), daemon)
 
 

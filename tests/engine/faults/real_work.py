@@ -72,8 +72,8 @@ class RealWork:
 
     def doubled(self) -> list[str]:
         """What ran twice at the same time."""
-        told = self.notes / "doubled"
-        return [f"{one}: ran twice at the same time" for one in _lines(told)]
+        path = self.notes / "doubled"
+        return [f"{line}: ran twice at the same time" for line in _lines(path)]
 
     def starts(self) -> int:
         """How many containers began."""

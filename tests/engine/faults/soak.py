@@ -110,7 +110,7 @@ class Churned:
 
 async def _ended(client: Client) -> set[str]:
     pods, _ = await client.list("pods")
-    return {one["metadata"]["name"] for one in pods if one["status"]["phase"] == "Succeeded"}
+    return {pod["metadata"]["name"] for pod in pods if pod["status"]["phase"] == "Succeeded"}
 
 
 async def soak_real(folder: Path, runtime: str, seconds: float) -> None:

@@ -51,8 +51,8 @@ def test_of_two_schedulers_the_one_that_leads_is_killed(tmp_path: Path) -> None:
         nodes = agent(tmp_path / "nodes", *store, "--name", "rack", *SMALL)
         async with AsyncExitStack() as stack:
             for together in ((first,), (second, nodes)):  # so that the first one leads
-                for one in together:
-                    stack.callback(one.kill)
+                for engine_process in together:
+                    stack.callback(engine_process.kill)
                 await asyncio.gather(*(one.start() for one in together))
             async with rigged(first_server, second_server, seed=4) as rig:
                 async with rig.churn.going_on():
@@ -73,5 +73,5 @@ def test_of_two_schedulers_the_one_that_leads_is_killed(tmp_path: Path) -> None:
 
 async def _leader(rig: Rig) -> str:
     leases, _ = await rig.client.list("leases")
-    found = [one for one in leases if one["metadata"]["name"] == LEASE_NAME]
+    found = [lease for lease in leases if lease["metadata"]["name"] == LEASE_NAME]
     return str(found[0]["spec"]["holderIdentity"])

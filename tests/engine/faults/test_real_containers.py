@@ -77,7 +77,9 @@ def test_a_containerd_that_hangs_is_waited_for(tmp_path: Path) -> None:
             assert code == 200
             await asyncio.sleep(float(os.environ.get("PROREUS_HANG_SECONDS", "2")))
             nodes, _ = await rig.client.list("nodes")
-            ready = [one for one in nodes[0]["status"]["conditions"] if one["type"] == "Ready"]
+            ready = [
+                condition for condition in nodes[0]["status"]["conditions"] if condition["type"] == "Ready"
+            ]
             assert ready[0]["status"] == "True"
             cluster.daemon.go_on()
             await _until(rig, "meanwhile", lambda status: status["phase"] == "Running")
@@ -110,7 +112,10 @@ async def _out_of_room(cluster: RealCluster, rig: Rig, disk: Path) -> None:
     await _made(rig, cluster.work.pod("later"))
 
     def told(status: dict[str, Any]) -> bool:
-        waiting = [one["state"].get("waiting") or {} for one in status.get("containerStatuses") or ()]
+        waiting = [
+            container_status["state"].get("waiting") or {}
+            for container_status in status.get("containerStatuses") or ()
+        ]
         return any("No space left" in one.get("message", "") for one in waiting)
 
     await _until(rig, "later", told)

@@ -62,11 +62,11 @@ def told(*containers: ContainerReport, uid: str = "u1") -> PodReport:
 
 
 def status(orders: list[Order]) -> dict[str, Any]:
-    return [one.status for one in orders if isinstance(one, WriteStatus)][-1]
+    return [order.status for order in orders if isinstance(order, WriteStatus)][-1]
 
 
 def of(kind: type, orders: list[Order]) -> list[Any]:
-    return [one for one in orders if isinstance(one, kind)]
+    return [order for order in orders if isinstance(order, kind)]
 
 
 def test_a_pod_is_started_once_and_told_to_run() -> None:
@@ -78,7 +78,7 @@ def test_a_pod_is_started_once_and_told_to_run() -> None:
     orders = node.reported(told(running()), at(2))
     shown = status(orders)
     assert shown["phase"] == "Running" and shown["podIP"] == "10.1.0.1"
-    assert {one.type: one.status for one in shown["conditions"]}["Ready"] == "True"
+    assert {condition.type: condition.status for condition in shown["conditions"]}["Ready"] == "True"
     assert not of(WriteStatus, orders)[0].lazy
 
 
@@ -383,7 +383,10 @@ def test_what_is_never_to_run_twice_and_was_taken_away_has_ended() -> None:
     assert not of(StartPod, orders)
     told_now = status(orders)
     assert told_now["phase"] == "Failed"
-    ends = {one["name"]: one["state"]["terminated"] for one in told_now["containerStatuses"]}
+    ends = {
+        container_status["name"]: container_status["state"]["terminated"]
+        for container_status in told_now["containerStatuses"]
+    }
     assert (ends["main"]["exitCode"], ends["main"]["reason"]) == (137, "ContainerStatusUnknown")
     assert (ends["beside"]["exitCode"], ends["beside"]["reason"]) == (0, "Completed")
     assert of(FinishDeletion, node.pod(leaving(once), at(1)))

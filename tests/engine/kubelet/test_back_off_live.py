@@ -30,9 +30,9 @@ def test_several_crashing_pods_of_a_node_keep_to_their_own_pauses() -> None:
             hear = runtime._hear  # the agent goes on hearing
 
             def both(report: PodReport) -> None:
-                for one in report.containers:
-                    seen = ended if one.phase is Phase.EXITED else begun
-                    seen[report.uid].setdefault(one.attempt, loop_now().time())
+                for container in report.containers:
+                    seen = ended if container.phase is Phase.EXITED else begun
+                    seen[report.uid].setdefault(container.attempt, loop_now().time())
                 hear(report)
 
             runtime.subscribe(both)

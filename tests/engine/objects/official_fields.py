@@ -50,8 +50,8 @@ def table() -> str:
     roots = [
         name
         for kind in KINDS
-        for name, one in definitions.items()
-        for stated in one.get("x-kubernetes-group-version-kind", ())
+        for name, definition in definitions.items()
+        for stated in definition.get("x-kubernetes-group-version-kind", ())
         if stated == {"group": kind.group, "kind": kind.kind, "version": kind.version}
     ]
     waiting, done = list(reversed(roots)), dict[str, str]()

@@ -37,7 +37,7 @@ async def measure(address: str) -> str:
 
 
 def _done(outcomes: Sequence[Outcome]) -> list[str]:
-    names = [one["metadata"]["name"] for one in outcomes if not isinstance(one, StatusError)]
+    names = [outcome["metadata"]["name"] for outcome in outcomes if not isinstance(outcome, StatusError)]
     assert len(names) == PODS
     return names
 

@@ -85,8 +85,8 @@ def _values(type_: Type, depth: int) -> st.SearchStrategy[Any]:
 def test_any_object(kind: Kind, data: st.DataObject) -> None:
     sample = copy.deepcopy(SAMPLES[kind])
     fields = {
-        name: one
-        for name, one in definitions()[kind.kind].fields.items()
+        name: field
+        for name, field in definitions()[kind.kind].fields.items()
         if name not in ("apiVersion", "kind")
     }
     name = data.draw(st.sampled_from(sorted(fields)))

@@ -24,7 +24,11 @@ async def _apply(registry: Registry, stated: dict[str, Any], manager: str, **opt
 
 
 def _owner(obj: dict[str, Any], manager: str) -> dict[str, Any]:
-    return next(one for one in obj["metadata"]["managedFields"] if one["manager"] == manager)
+    return next(
+        managed_field
+        for managed_field in obj["metadata"]["managedFields"]
+        if managed_field["manager"] == manager
+    )
 
 
 def test_what_is_applied_first_is_made_and_owned() -> None:
@@ -80,10 +84,10 @@ def test_containers_are_merged_and_removed_by_name() -> None:
         side = {"name": "side", "image": "proxy:1"}
         template = {"spec": {"containers": [side]}}
         both = await _apply(registry, _stated(template=template), "mesh")
-        names = [one["name"] for one in both["spec"]["template"]["spec"]["containers"]]
+        names = [container["name"] for container in both["spec"]["template"]["spec"]["containers"]]
         assert names == ["main", "side"]
         left = await _apply(registry, _stated(), "mesh")
-        assert [one["name"] for one in left["spec"]["template"]["spec"]["containers"]] == ["main"]
+        assert [container["name"] for container in left["spec"]["template"]["spec"]["containers"]] == ["main"]
 
     with_registry(scenario)
 

@@ -47,8 +47,8 @@ def test_a_budget_allows_so_many_at_once() -> None:
         outcomes = await asyncio.gather(
             *(registry.evict("default", name) for name in "abcd"), return_exceptions=True
         )
-        refused = [one for one in outcomes if one is not None]
-        assert len(refused) == 2 and all(isinstance(one, TooManyRequests) for one in refused)
+        refused = [outcome for outcome in outcomes if outcome is not None]
+        assert len(refused) == 2 and all(isinstance(error, TooManyRequests) for error in refused)
         status = (await registry.get(BUDGET, "default", "web"))["status"]
         assert status["disruptionsAllowed"] == 0 and len(status["disruptedPods"]) == 2
         pods = (await registry.list(POD, "default")).items

@@ -83,7 +83,12 @@ def test_no_pod_is_bound_twice(asked: list[tuple[int, str]], schedulers: int) ->
         outcomes = await asyncio.gather(
             *(registries[i % schedulers].bind_many(bindings[i::schedulers]) for i in range(schedulers))
         )
-        told = [one for part in outcomes for one in part if not isinstance(one, StatusError)]
+        told = [
+            status_error
+            for part in outcomes
+            for status_error in part
+            if not isinstance(status_error, StatusError)
+        ]
         won = Counter(one["metadata"]["name"] for one in told)
         assert set(won.values()) == {1} and set(won) == {f"p{place}" for place, _ in asked}
         for one in told:
@@ -139,7 +144,7 @@ def test_a_watch_tells_the_whole_story(steps: list[tuple[str, int]], late: int) 
 
 async def _listed(registry: Registry, known: dict[str, dict[str, Any]]) -> int:
     listed = await registry.list(POD)
-    known.update({one["metadata"]["name"]: one for one in listed.items})
+    known.update({item["metadata"]["name"]: item for item in listed.items})
     return listed.revision
 
 

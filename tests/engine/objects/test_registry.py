@@ -48,7 +48,11 @@ def test_generated_names_differ_within_one_batch() -> None:
             {**pod(), "metadata": {"generateName": "web-", "namespace": "default"}} for _ in range(300)
         ]
         made = await registry.create_many(POD, several)
-        names = {one["metadata"]["name"] for one in made if not isinstance(one, StatusError)}
+        names = {
+            status_error["metadata"]["name"]
+            for status_error in made
+            if not isinstance(status_error, StatusError)
+        }
         assert len(names) == 300
 
     with_registry(scenario)
@@ -102,7 +106,7 @@ def test_a_pod_is_bound_once() -> None:
         made = await registry.create(POD, pod())
         bindings = [Binding("default", "web", f"node-{i}") for i in range(5)]
         outcomes = await registry.bind_many(bindings)
-        assert [isinstance(one, dict) for one in outcomes] == [True] + [False] * 4
+        assert [isinstance(outcome, dict) for outcome in outcomes] == [True] + [False] * 4
         stands = await registry.get(POD, "default", "web")
         assert stands["spec"]["nodeName"] == "node-0"
         assert stands["status"]["conditions"][0]["type"] == "PodScheduled"

@@ -96,7 +96,7 @@ def test_a_pod_gets_its_defaults() -> None:
     assert (spec["restartPolicy"], spec["dnsPolicy"]) == ("Always", "ClusterFirst")
     assert (spec["schedulerName"], spec["terminationGracePeriodSeconds"]) == ("default-scheduler", 30)
     assert (spec["priority"], spec["preemptionPolicy"]) == (0, "PreemptLowerPriority")
-    tolerated = {one["key"]: one["tolerationSeconds"] for one in spec["tolerations"]}
+    tolerated = {toleration["key"]: toleration["tolerationSeconds"] for toleration in spec["tolerations"]}
     assert tolerated == {"node.kubernetes.io/not-ready": 300, "node.kubernetes.io/unreachable": 300}
     assert made["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
 

@@ -88,8 +88,8 @@ def test_what_is_no_field_selector(text: str) -> None:
 
 
 def test_a_value_with_a_comma_is_escaped() -> None:
-    (one,) = parse_field_selector(r"metadata.name=a\,b\=c")
-    assert one.value == "a,b=c"
+    (field_requirement,) = parse_field_selector(r"metadata.name=a\,b\=c")
+    assert field_requirement.value == "a,b=c"
 
 
 NAMES = st.sampled_from(["app", "tier", "zone"])

@@ -110,17 +110,17 @@ def objects(draw: st.DrawFn) -> dict[str, Any]:
 def patches(draw: st.DrawFn) -> dict[str, Any]:
     """Changes of every sort: merged, deleted, replaced and ordered elements, sets, maps, nulls."""
     containers = draw(CONTAINERS)
-    for one in containers:
+    for container in containers:
         change = draw(st.sampled_from(["merge", "merge", "delete", "no image", "replaced env", "env gone"]))
         if change == "delete":
-            one.clear()
-            one.update(name=draw(NAMES), **{"$patch": "delete"})
+            container.clear()
+            container.update(name=draw(NAMES), **{"$patch": "delete"})
         elif change == "no image":
-            one.pop("image")
+            container.pop("image")
         elif change == "replaced env":
-            one["env"] = [{"$patch": "replace"}, *one.get("env", [])]
+            container["env"] = [{"$patch": "replace"}, *container.get("env", [])]
         elif change == "env gone":
-            one["env"] = None
+            container["env"] = None
     if draw(st.sampled_from([False, False, True])):
         containers = [{"$patch": "replace"}, *containers]
     spec: dict[str, Any] = {"containers": containers}
@@ -134,7 +134,9 @@ def patches(draw: st.DrawFn) -> dict[str, Any]:
     if draw(st.booleans()):
         metadata["finalizers"] = draw(FINALIZERS)
     if draw(st.booleans()):
-        gone = [one for one in draw(FINALIZERS) if one not in metadata.get("finalizers", [])]
+        gone = [
+            finalizer for finalizer in draw(FINALIZERS) if finalizer not in metadata.get("finalizers", [])
+        ]
         metadata["$deleteFromPrimitiveList/finalizers"] = gone
     if draw(st.booleans()):
         spec["nodeSelector"] = draw(st.sampled_from([{"$patch": "replace", "e": "1"}, {"e": "1"}, None]))

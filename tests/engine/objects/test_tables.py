@@ -153,9 +153,9 @@ def test_an_event_told_again_is_counted() -> None:
         await record(registry, [note, other], "default-scheduler", NOW)
         await record(registry, [note], "default-scheduler", NOW + 60)
         events = (await registry.list(EVENT, "default")).items
-        counts = {one["reason"]: one["count"] for one in events}
+        counts = {event["reason"]: event["count"] for event in events}
         assert counts == {"FailedScheduling": 2, "Scheduled": 1}
-        again = next(one for one in events if one["count"] == 2)
+        again = next(event for event in events if event["count"] == 2)
         assert _row(EVENT, again)["Object"] == "pod/web" and again["lastTimestamp"] > again["firstTimestamp"]
 
     with_registry(scenario)

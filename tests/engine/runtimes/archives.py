@@ -72,9 +72,9 @@ class Archive:
 
     def content(self) -> bytes:
         """Of the tar file."""
-        packed = [gzip.compress(one, 1) if self.compressed else one for one in self.layers]
+        packed = [gzip.compress(layer, 1) if self.compressed else layer for layer in self.layers]
         kind = self.layer_type or (LAYER + "+gzip" if self.compressed else LAYER)
-        inner = self.diff_ids if self.diff_ids is not None else [digest(one) for one in self.layers]
+        inner = self.diff_ids if self.diff_ids is not None else [digest(layer) for layer in self.layers]
         config = json.dumps(
             {**self.platform, "config": self.config, "rootfs": {"type": "layers", "diff_ids": inner}}
         ).encode()
@@ -95,7 +95,7 @@ class Archive:
             *((entry(f"blobs/sha256/{name}"), data) for name, data in self.blobs.items()),
             *self.extra,
         ]
-        return tar_of([one for one in members if one[1] or one in self.extra])
+        return tar_of([member for member in members if member[1] or member in self.extra])
 
     def _blob(self, data: bytes, kind: str) -> dict[str, Any]:
         self.blobs.setdefault(digest(data).removeprefix("sha256:"), data)
@@ -124,9 +124,9 @@ def busybox_layer(busybox: Path) -> bytes:
 
 def program_layer(program: Path) -> bytes:
     """A program of this machine in /bin, and the libraries that it needs."""
-    told = subprocess.run(["ldd", str(program)], check=True, capture_output=True, text=True).stdout
-    needed = {Path(word) for word in told.split() if word.startswith("/")}
-    files = [(f"bin/{program.name}", program), *((str(one).lstrip("/"), one) for one in sorted(needed))]
+    stdout = subprocess.run(["ldd", str(program)], check=True, capture_output=True, text=True).stdout
+    needed = {Path(word) for word in stdout.split() if word.startswith("/")}
+    files = [(f"bin/{program.name}", program), *((str(path).lstrip("/"), path) for path in sorted(needed))]
     return tar_of([(entry(name), file.read_bytes()) for name, file in files])
 
 
@@ -140,5 +140,5 @@ def busybox_archive(busybox: Path, path: Path, name: str = IMAGE, *programs: Pat
 def _busybox_image(busybox: Path, name: str, *programs: Path) -> bytes:
     """Packed once: some hundred tests want the same."""
     config = {"Cmd": ["/bin/sh", "-c", "echo from the image"], "Env": ["PATH=/bin", "IMAGE_SAYS=hello"]}
-    layers = [busybox_layer(busybox), *(program_layer(one) for one in programs)]
+    layers = [busybox_layer(busybox), *(program_layer(path) for path in programs)]
     return Archive(layers, config, name=name, compressed=True).content()

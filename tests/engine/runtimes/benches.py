@@ -57,9 +57,11 @@ class Bench:
         end = time.monotonic() + patience
         while True:
             report = self.reports.get(uid)
-            found = {one.name: one for one in report.containers} if report is not None else {}
-            if report is not None and true(found):
-                return found
+            containers = (
+                {container.name: container for container in report.containers} if report is not None else {}
+            )
+            if report is not None and true(containers):
+                return containers
             self._heard.clear()
             try:
                 await asyncio.wait_for(self._heard.wait(), end - time.monotonic())
@@ -74,8 +76,12 @@ class Bench:
     async def ended(self, uid: str, name: str = "main", attempt: int = 0) -> ContainerReport:
         """Once it has ended."""
 
-        def over(one: dict[str, ContainerReport]) -> bool:
-            return name in one and one[name].phase is Phase.EXITED and one[name].attempt == attempt
+        def over(container_reports: dict[str, ContainerReport]) -> bool:
+            return (
+                name in container_reports
+                and container_reports[name].phase is Phase.EXITED
+                and container_reports[name].attempt == attempt
+            )
 
         return (await self.until(uid, over))[name]
 
@@ -178,7 +184,7 @@ def pod_of(*containers: dict[str, Any], **spec: Any) -> dict[str, Any]:
 
 def happened(report: ContainerReport, *, since_start: bool = False) -> list[tuple[str, str, str]]:
     """What people are told of it: all, or what came after its start."""
-    told = [(one.type, one.reason, one.message) for one in report.notices]
+    told = [(notice.type, notice.reason, notice.message) for notice in report.notices]
     started = [place for place, one in enumerate(told) if one[1] == "Started"]
     return told[started[-1] + 1 :] if since_start and started else told
 

@@ -59,8 +59,8 @@ class Daemon:
             process = self._process = subprocess.Popen(command, stdout=log, stderr=log)
         end = time.monotonic() + 60
         while self.ctr("version", check=False):
-            told = (self.folder / "containerd.log").read_text()[-2000:]
-            assert process.poll() is None and time.monotonic() < end, told
+            text = (self.folder / "containerd.log").read_text()[-2000:]
+            assert process.poll() is None and time.monotonic() < end, text
             time.sleep(0.1)
 
     def ctr(self, *words: str, check: bool = True) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 def processes(mark: str) -> list[str]:
     """Those, zombies aside, with `mark` in their command line or environment."""
-    found = []
+    processes = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
@@ -19,8 +19,8 @@ def processes(mark: str) -> list[str]:
         except OSError:
             continue
         if mark.encode() in words and state != "Z":
-            found.append(f"{entry.name}: {command[:200]!r}")
-    return found
+            processes.append(f"{entry.name}: {command[:200]!r}")
+    return processes
 
 
 def mounts(mark: str) -> list[str]:
@@ -31,7 +31,7 @@ def mounts(mark: str) -> list[str]:
 def cgroups(name: str) -> list[str]:
     """The cgroup of that name, in any hierarchy."""
     root = Path("/sys/fs/cgroup")
-    parents = [root / name, *(one / name for one in root.iterdir() if one.is_dir())]
+    parents = [root / name, *(path / name for path in root.iterdir() if path.is_dir())]
     return [str(parent) for parent in parents if parent.is_dir()]
 
 

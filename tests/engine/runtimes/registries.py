@@ -17,7 +17,7 @@ def serving(archive: Path) -> Iterator[tuple[str, dict[str, bytes]]]:
     """An address that serves the archive's image under any name; and its blobs, which may be changed."""
     blobs: dict[str, bytes] = {}
     with tarfile.open(archive) as tar:
-        files = {one.name: tar.extractfile(one) for one in tar if one.isfile()}
+        files = {member.name: tar.extractfile(member) for member in tar if member.isfile()}
         content = {name: file.read() for name, file in files.items() if file is not None}
     blobs.update({name.replace("blobs/sha256/", "sha256:"): data for name, data in content.items()})
     (described,) = json.loads(content["index.json"])["manifests"]

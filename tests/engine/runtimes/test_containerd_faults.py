@@ -108,7 +108,10 @@ def test_a_containerd_that_is_away_is_the_node_s_trouble_and_no_container_s(
         while runtime.trouble():
             await asyncio.sleep(0.05)
         await asyncio.sleep(1.5)
-        assert [(one.id, one.phase) for one in bench.reports[uid].containers] == [(before.id, Phase.RUNNING)]
+        assert [
+            (container_report.id, container_report.phase)
+            for container_report in bench.reports[uid].containers
+        ] == [(before.id, Phase.RUNNING)]
         runtime.remove(uid)
         await asyncio.wait_for(runtime.settled(), PATIENCE)
         await runtime.close()

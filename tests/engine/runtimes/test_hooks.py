@@ -136,7 +136,9 @@ def test_a_container_whose_first_hook_fails_is_killed(real_place: Place) -> None
                     ("Warning", "FailedPostStartHook", "PostStartHook failed"),
                     ("Normal", "Killing", "FailedPostStartHook"),
                 ]
-            phases = {one.phase for report in bench.history for one in report.containers}
+            phases = {
+                container_report.phase for report in bench.history for container_report in report.containers
+            }
             assert Phase.RUNNING not in phases
 
     asyncio.run(scene())
@@ -324,7 +326,7 @@ def test_sidecars_run_their_hooks_with_the_others_and_end_after_them(real_place:
             found = await bench.until(
                 uid, lambda one: all(each.phase is Phase.EXITED for each in one.values())
             )
-            assert {one.exit_code for one in found.values()} == {0}
+            assert {container_report.exit_code for container_report in found.values()} == {0}
             ends = next(real_place.root.rglob("shared/ends"))
             assert ends.read_text() == "main\nsecond\nfirst\n"
 

@@ -216,10 +216,10 @@ HOSTILE: dict[str, tuple[Callable[[], Archive], str]] = {
 def test_a_hostile_archive_is_refused_and_leaves_nothing(
     store: ImageStore, tmp_path: Path, attack: str
 ) -> None:
-    make, told = HOSTILE[attack]
+    make, match = HOSTILE[attack]
     path = make().write(tmp_path / "image.tar")
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(BadArchive, match=told) as refusal:
+    with pytest.raises(BadArchive, match=match) as refusal:
         store.import_archive(path)
     assert str(refusal.value).startswith(str(path)) and "\n" not in str(refusal.value)
     assert store.held() == []
@@ -264,7 +264,7 @@ def test_layers_lie_over_each_other(store: ImageStore, tmp_path: Path) -> None:
     root = unpacked.root
     assert (root / "usr/bin/tool").read_text() == "new" and (root / "bin").is_symlink()
     assert not (root / "gone").exists()
-    assert sorted(one.name for one in (root / "opaque").iterdir()) == ["new"]
+    assert sorted(path.name for path in (root / "opaque").iterdir()) == ["new"]
     assert (root / "twice").read_text() == "a file now"
     assert (root / "same").samefile(root / "usr/bin/tool")
     assert (root / "set-user").stat().st_mode & 0o7777 == 0o4755

@@ -43,7 +43,9 @@ def test_a_start_is_told_step_by_step(real_place: Place) -> None:
             before = await bench.running(pod["metadata"]["uid"])
             async with real_place.open() as other:
                 (again,) = next(
-                    one for one in other.runtime.adopt([]) if one.uid == pod["metadata"]["uid"]
+                    pod_report
+                    for pod_report in other.runtime.adopt([])
+                    if pod_report.uid == pod["metadata"]["uid"]
                 ).containers
                 assert (again.image, again.notices) == (before.image, ()), "what was told is not told again"
 
@@ -137,9 +139,9 @@ def test_a_volume_that_does_not_stand_is_told(real_place: Place) -> None:
             uid = pod["metadata"]["uid"]
             bench.runtime.start(pod, ["main"])
             found = await bench.until(uid, lambda one: bool(one["main"].message))
-            told = 'MountVolume.SetUp failed for volume "settings" : configmap "late" not found'
+            message = 'MountVolume.SetUp failed for volume "settings" : configmap "late" not found'
             assert found["main"].reason == "ContainerCreating"
-            assert happened(found["main"])[0] == ("Warning", "FailedMount", told)
+            assert happened(found["main"])[0] == ("Warning", "FailedMount", message)
             real_place.references.objects[("ConfigMap", "late")] = {"data": {"a": "here"}}
             end = await bench.ended(uid)
             assert (end.exit_code, end.message) == (0, ""), "nothing is left of the trouble"

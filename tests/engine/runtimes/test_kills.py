@@ -70,14 +70,14 @@ def _killed_and_taken_up(place: Place, pauses: Sequence[float]) -> None:
 
     async def scene() -> None:
         async with place.bench() as bench:
-            found = {report.uid: report for report in bench.runtime.adopt(pods)}
-            for report in found.values():
+            reports = {report.uid: report for report in bench.runtime.adopt(pods)}
+            for report in reports.values():
                 bench.hear(report)
             for pod in pods:  # as the agent does: what is not there is begun, what ran is left alone
                 uid = pod["metadata"]["uid"]
-                if uid not in found:
+                if uid not in reports:
                     bench.runtime.start(pod, ["main"])
-                elif not found[uid].containers:
+                elif not reports[uid].containers:
                     bench.runtime.start_container(uid, "main", 0)
             ran = {number for number, pod in enumerate(pods) if await _runs(bench, pod["metadata"]["uid"])}
             await _until_noted(starts, ran)

@@ -68,9 +68,9 @@ def test_rates_are_what_was_counted_in_between() -> None:
     ticks = os.sysconf("SC_CLK_TCK")
     before = KernelCounters(cpu=100, read=1000, written=0, received=5000, sent=9000)
     after = KernelCounters(cpu=100 + 3 * ticks, read=3000, written=800, received=25000, sent=8000)
-    found = rates(before, after, 2.0)
-    assert (found.cpu, found.read, found.written) == (1500, 1000, 400)
-    assert found.traffic == NetworkUse(10000, 0), "a counter that was set back stands still"
+    node_use = rates(before, after, 2.0)
+    assert (node_use.cpu, node_use.read, node_use.written) == (1500, 1000, 400)
+    assert node_use.traffic == NetworkUse(10000, 0), "a counter that was set back stands still"
 
 
 def test_a_busy_machine_is_seen_to_be_busy(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_what_a_container_writes_is_counted(real_place: Place) -> None:
                     break
                 await asyncio.sleep(0.2)
             assert 2 * MIB <= use.disk < 4 * MIB, "its own files, and not its volume's"
-            assert [(one.uid, one.traffic) for one in pods] == [(uid, None)]
+            assert [(pod_use.uid, pod_use.traffic) for pod_use in pods] == [(uid, None)]
             assert 3 * MIB <= pods[0].volumes < 5 * MIB
 
     asyncio.run(scene())

@@ -62,12 +62,12 @@ def test_a_network_of_its_own_is_measured_and_the_machine_s_is_not_told_as_a_pod
         pods = {"apart": {pid}, "shares": {os.getpid()}, "mixed": {pid, os.getpid()}, "over": {2**22 + 1}}
         assert meter.look(pods) == {}, "a rate needs two looks"
         end = time.monotonic() + PATIENCE
-        found: dict[str, NetworkUse] = {}
-        while not found or not (found["apart"].sent and found["apart"].received):
+        network_uses: dict[str, NetworkUse] = {}
+        while not network_uses or not (network_uses["apart"].sent and network_uses["apart"].received):
             assert time.monotonic() < end
             time.sleep(0.3)
-            found = meter.look(pods)
-        assert set(found) == {"apart"}, "absent, not 0"
+            network_uses = meter.look(pods)
+        assert set(network_uses) == {"apart"}, "absent, not 0"
         assert meter.look({}) == {} and meter.look(pods) == {}, "who comes back begins anew"
 
 
@@ -135,11 +135,13 @@ def test_a_pod_that_computes_on_a_gpu_is_told(
             async with asyncio.timeout(PATIENCE):
                 while True:
                     await bench.runtime.measure_devices()
-                    found = {one.uid: one for one in bench.runtime.pod_stats()}
-                    if pod["metadata"]["uid"] in found and found[pod["metadata"]["uid"]].gpus == (used,):
+                    pod_stats = {pod_stat.uid: pod_stat for pod_stat in bench.runtime.pod_stats()}
+                    if pod["metadata"]["uid"] in pod_stats and pod_stats[pod["metadata"]["uid"]].gpus == (
+                        used,
+                    ):
                         break
                     await asyncio.sleep(0.1)
-            assert found[pod["metadata"]["uid"]].traffic is None, "it shares the machine's network"
-            assert other["metadata"]["uid"] not in found
+            assert pod_stats[pod["metadata"]["uid"]].traffic is None, "it shares the machine's network"
+            assert other["metadata"]["uid"] not in pod_stats
 
     asyncio.run(scene())

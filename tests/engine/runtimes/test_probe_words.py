@@ -41,23 +41,23 @@ def test_a_closed_port_is_named_with_the_reason() -> None:
     refused = f"dial tcp 127.0.0.1:{port}: connect: connection refused"
     assert asked({"tcpSocket": {"port": port}}) == (False, refused)
     for path, url in ((None, "/"), ("/ready?full=1", "/ready?full=1"), ("ready", "/ready")):
-        told = f'Get "http://127.0.0.1:{port}{url}": {refused}'
-        assert asked({"httpGet": {"port": port, "path": path}}) == (False, told)
-    _, told = asked({"httpGet": {"port": port, "scheme": "HTTPS"}})
-    assert told == f'Get "https://127.0.0.1:{port}/": {refused}'
+        message = f'Get "http://127.0.0.1:{port}{url}": {refused}'
+        assert asked({"httpGet": {"port": port, "path": path}}) == (False, message)
+    _, message = asked({"httpGet": {"port": port, "scheme": "HTTPS"}})
+    assert message == f'Get "https://127.0.0.1:{port}/": {refused}'
 
 
 def test_an_address_of_ipv6_stands_in_brackets() -> None:
-    _, told = asked({"httpGet": {"port": 9}}, "::1")
-    assert told.startswith('Get "http://[::1]:9/": dial tcp [::1]:9: connect: ')
+    _, message = asked({"httpGet": {"port": 9}}, "::1")
+    assert message.startswith('Get "http://[::1]:9/": dial tcp [::1]:9: connect: ')
 
 
 def test_a_server_that_says_nothing_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
-        ok, told = asked({"httpGet": {"port": port}, "timeoutSeconds": 0.2})
+        ok, message = asked({"httpGet": {"port": port}, "timeoutSeconds": 0.2})
     late = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
-    assert (ok, told) == (False, f'Get "http://127.0.0.1:{port}/": {late}')
+    assert (ok, message) == (False, f'Get "http://127.0.0.1:{port}/": {late}')
 
 
 @pytest.mark.parametrize(("answer", "says"), [(b"", "EOF"), (b"hello\r\n", "the answer is not HTTP")])

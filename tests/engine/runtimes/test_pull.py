@@ -43,14 +43,14 @@ def test_an_image_is_pulled_told_and_there_the_next_time(place: Place, tmp_path:
             first, second = pod_of(container("true", image=image)), pod_of(container("true", image=image))
             end, _ = await bench.run(first)
             assert end.image.startswith(f"{address}/team/app@sha256:")
-            told = [message for _, _, message in happened(end)]
-            assert told[0] == f'Pulling image "{image}"'
+            messages = [message for _, _, message in happened(end)]
+            assert messages[0] == f'Pulling image "{image}"'
             took = r"\d+(\.\d+)?s"
             words = (
                 f'Successfully pulled image "{re.escape(image)}" in {took} \\({took} including waiting\\)\\.'
             )
-            assert re.fullmatch(rf"{words} Image size: [1-9]\d* bytes\.", told[1])
-            assert told[2:] == ["Created container: main", "Started container main"]
+            assert re.fullmatch(rf"{words} Image size: [1-9]\d* bytes\.", messages[1])
+            assert messages[2:] == ["Created container: main", "Started container main"]
             end, _ = await bench.run(second)
             assert happened(end)[0][2] == f'Container image "{image}" already present on machine'
             for pod in (first, second):

@@ -304,8 +304,8 @@ def _containerd_dropped_output(place: Place) -> bool:
     if place.name != "containerd":
         return False
     assert place.options is not None
-    told = place.options.socket.with_name("containerd.log").read_text(errors="replace")
-    return "Failed to pipe stdout of container" in told
+    text = place.options.socket.with_name("containerd.log").read_text(errors="replace")
+    return "Failed to pipe stdout of container" in text
 
 
 def test_a_line_without_end_is_read_as_one(real_place: Place) -> None:
@@ -422,9 +422,11 @@ def test_probes(real_place: Place) -> None:
             end = await bench.ended(uid)
             assert (end.exit_code, end.ready) == (137, False)
             assert end.message.startswith("Liveness probe failed")
-            notices = [(one.type, one.reason, one.message.partition(":")[0]) for one in end.notices]
+            notices = [
+                (notice.type, notice.reason, notice.message.partition(":")[0]) for notice in end.notices
+            ]
             # The readiness probe may fail once more meanwhile.
-            assert [one for one in notices if not one[2].startswith("Readiness")][-2:] == [
+            assert [notice for notice in notices if not notice[2].startswith("Readiness")][-2:] == [
                 ("Warning", "Unhealthy", "Liveness probe failed"),
                 ("Normal", "Killing", "Container main failed liveness probe, will be restarted"),
             ]
@@ -471,8 +473,8 @@ def test_probes_over_the_network(real_place: Place) -> None:
                 end = await bench.ended(uid, "deaf")
                 assert end.message.startswith("Startup probe failed")
                 found = await bench.until(uid, lambda one: bool(happened(one["broken"], since_start=True)))
-                told = "Readiness probe failed: HTTP probe failed with statuscode: 500"
-                assert set(happened(found["broken"], since_start=True)) == {("Warning", "Unhealthy", told)}
+                message = "Readiness probe failed: HTTP probe failed with statuscode: 500"
+                assert set(happened(found["broken"], since_start=True)) == {("Warning", "Unhealthy", message)}
                 assert not found["broken"].ready and found["broken"].phase is Phase.RUNNING
             server.close()
             await server.wait_closed()

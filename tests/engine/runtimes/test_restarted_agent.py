@@ -47,7 +47,7 @@ def test_containers_with_probes_go_on_when_their_agent_begins_anew(real_place: P
 async def _ready(registry: Registry) -> list[Any]:
     """The statuses of the containers, once all are ready."""
     statuses = (await registry.get(POD, "default", _NAME))["status"].get("containerStatuses") or []
-    return statuses if statuses and all(one["ready"] for one in statuses) else []
+    return statuses if statuses and all(status["ready"] for status in statuses) else []
 
 
 async def _reachable(host: ResourceHost, uid: str) -> bool:

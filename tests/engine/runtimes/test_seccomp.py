@@ -65,8 +65,8 @@ def test_a_profile_of_ones_own_is_refused(real_place: Place) -> None:
             bench.runtime.start(pod, ["main"])
             found = await bench.until(pod["metadata"]["uid"], lambda one: bool(one["main"].message))
             assert found["main"].reason == "CreateContainerConfigError"
-            told = "seccompProfile Localhost is not supported on this node, RuntimeDefault is"
-            assert found["main"].message == told
+            message = "seccompProfile Localhost is not supported on this node, RuntimeDefault is"
+            assert found["main"].message == message
 
     asyncio.run(scene())
 
@@ -133,10 +133,10 @@ def test_capabilities_allow_again_what_they_are_for(machine: str) -> None:
 
 
 def test_the_numbers_are_the_kernels(machine: str) -> None:
-    found = ctypes.util.find_library("seccomp")
-    if found is None:
+    library = ctypes.util.find_library("seccomp")
+    if library is None:
         pytest.skip("there is no libseccomp here to ask")
-    resolve = ctypes.CDLL(found).seccomp_syscall_resolve_name_arch
+    resolve = ctypes.CDLL(library).seccomp_syscall_resolve_name_arch
     resolve.argtypes = (ctypes.c_uint32, ctypes.c_char_p)
     calls = [call for calls in seccomp._REFUSED.values() for call in calls]
     for call in (*calls, seccomp._CLONE, seccomp._CLONE3):

@@ -137,14 +137,14 @@ def test_a_command_that_is_let_go_of_ends(real_place: Place, tmp_path: Path) -> 
 
 def _processes(command: str) -> list[str]:
     """The processes of the machine with this command line; zombies have none."""
-    found = []
+    names = []
     for place in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             if place.read_bytes().rstrip(b"\0") == command.encode():
-                found.append(place.parent.name)
+                names.append(place.parent.name)
         except OSError:  # it is gone
             continue
-    return found
+    return names
 
 
 def test_what_it_left_behind_does_not_keep_a_command_open(real_place: Place) -> None:

@@ -168,7 +168,7 @@ def test_what_was_not_begun_yet_of_a_pod_is_left_to_its_agent() -> None:
     known = {**pod(), "status": status}
     known["spec"]["initContainers"] = [{"name": "first", "image": "i"}]
     (report,) = node.runtime.adopt([known])
-    assert [one.name for one in report.containers] == ["first"]
+    assert [container.name for container in report.containers] == ["first"]
     node.runtime.start_container("u1", "main", 0)
     node.timers.play(1)
     assert node.heard[-1].containers[-1].phase is Phase.RUNNING

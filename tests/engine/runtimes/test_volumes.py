@@ -146,13 +146,13 @@ def test_a_volume_that_holds_too_much_is_told(real_place: Place) -> None:
             place = f"{ROOT}/small"
             await bench.runtime.execute(uid, "main", ["sh", "-c", script.format(place, 128, place)])
             await bench.until(uid, lambda one: bool(bench.reports[uid].overfull))
-            told = 'Usage of EmptyDir volume "small" exceeds the limit "64Ki". '
-            assert bench.reports[uid].overfull == told
+            message = 'Usage of EmptyDir volume "small" exceeds the limit "64Ki". '
+            assert bench.reports[uid].overfull == message
             assert bench.reports[uid].containers[0].phase is Phase.RUNNING, "to end it is the agent's matter"
             await bench.runtime.execute(uid, "main", ["sh", "-c", f"rm {place}/file"])
             await bench.stop(uid)
         async with real_place.bench() as bench:
-            assert [report.overfull for report in bench.runtime.adopt([pod])] == [told], "it stays evicted"
+            assert [report.overfull for report in bench.runtime.adopt([pod])] == [message], "it stays evicted"
 
     asyncio.run(scene())
 
@@ -175,8 +175,8 @@ def test_a_container_that_writes_too_much_of_its_own_is_told(real_place: Place) 
                 while not bench.reports[uid].overfull:
                     await bench.runtime.measure_disks()
                     await asyncio.sleep(0.1)
-            told = 'Container main exceeded its local ephemeral storage limit "1Mi". '
-            assert bench.reports[uid].overfull == told
+            message = 'Container main exceeded its local ephemeral storage limit "1Mi". '
+            assert bench.reports[uid].overfull == message
 
     asyncio.run(scene())
 
@@ -192,8 +192,8 @@ def test_what_a_pod_may_write_altogether(tmp_path: Path) -> None:
         (tmp_path / volume / "file").write_bytes(b"x" * (1 << 20))
     assert is_bounded(pod) and not is_bounded(pod_of(container("true"), volumes=volumes))
     assert overfull(pod, tmp_path, {"a": 1 << 20, "b": 1 << 19}) == ""
-    told = "Pod ephemeral local storage usage exceeds the total limit of containers 3Mi. "
-    assert overfull(pod, tmp_path, {"a": 1 << 20, "b": 1 << 20, "sidecar": 1 << 20}) == told
+    message = "Pod ephemeral local storage usage exceeds the total limit of containers 3Mi. "
+    assert overfull(pod, tmp_path, {"a": 1 << 20, "b": 1 << 20, "sidecar": 1 << 20}) == message
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="without root nobody can mount: it is a folder")
@@ -294,10 +294,10 @@ def test_another_user_gets_at_its_own_folders_and_at_nothing_else(real_place: Pl
                     assert bench.reports[uid].containers[0].phase is Phase.RUNNING, text
                     await asyncio.sleep(0.05)
             assert text == "4711\nx\nx\nx\ngiven\nby name\n"
-            told = await bench.runtime.execute(
+            command_result = await bench.runtime.execute(
                 uid, "main", ["sh", "-c", 'id -u; cat "$PROREUS_ROOT/quick/file"']
             )
-            assert told.stdout == b"4711\nx\n", told.stderr
+            assert command_result.stdout == b"4711\nx\n", command_result.stderr
             assert (shared / "file").stat().st_uid == 4711
 
     asyncio.run(scene())

@@ -70,9 +70,11 @@ async def _begin(registry: Registry, name: str, **spec: Any) -> None:
 
 async def _events(registry: Registry, name: str) -> list[tuple[str, str, str]]:
     """What people are told of a pod."""
-    found = (await registry.list(EVENT, "default")).items
+    events = (await registry.list(EVENT, "default")).items
     return [
-        (one["type"], one["reason"], one["message"]) for one in found if one["involvedObject"]["name"] == name
+        (one["type"], one["reason"], one["message"])
+        for one in events
+        if one["involvedObject"]["name"] == name
     ]
 
 
@@ -100,11 +102,11 @@ def test_a_pod_that_writes_too_much_is_evicted(tmp_path: Path) -> None:
                 return status if status.get("phase") == "Failed" else None
 
             status = await until(failed)
-            told = 'Usage of EmptyDir volume "data" exceeds the limit "100Ki". '
-            assert (status["reason"], status["message"]) == ("Evicted", told)
+            message = 'Usage of EmptyDir volume "data" exceeds the limit "100Ki". '
+            assert (status["reason"], status["message"]) == ("Evicted", message)
 
             async def noted() -> bool:
-                return ("Warning", "Evicted", told) in await _events(registry, "greedy")
+                return ("Warning", "Evicted", message) in await _events(registry, "greedy")
 
             await until(noted)
 
@@ -120,17 +122,17 @@ def test_a_hook_that_fails_is_an_event_and_its_container_is_tried_again(tmp_path
 
             async def again() -> Any:
                 statuses = (await registry.get(POD, "default", "unlucky"))["status"].get("containerStatuses")
-                found = statuses[0] if statuses else {"state": {}}
-                return found if "CrashLoopBackOff" in str(found["state"]) else None
+                status = statuses[0] if statuses else {"state": {}}
+                return status if "CrashLoopBackOff" in str(status["state"]) else None
 
             found = await until(again)
             assert found["restartCount"] == 1, "the first time it is tried again at once"
             assert found["lastState"]["terminated"]["message"].startswith("PostStartHook failed")
 
             async def noted() -> bool:
-                told = await _events(registry, "unlucky")
-                failed = ("Warning", "FailedPostStartHook", "PostStartHook failed") in told
-                return failed and ("Normal", "Killing", "FailedPostStartHook") in told
+                events = await _events(registry, "unlucky")
+                failed = ("Warning", "FailedPostStartHook", "PostStartHook failed") in events
+                return failed and ("Normal", "Killing", "FailedPostStartHook") in events
 
             await until(noted)
 
@@ -148,12 +150,12 @@ def test_restarts_and_events_go_on_after_agents_end_and_containers_are_taken_awa
             return int(shown["restartCount"]) if "CrashLoopBackOff" in str(shown["state"]) else 0
 
         async def told(reason: str) -> Any:
-            found = (await registry.list(EVENT, "default")).items
-            return next((one for one in found if one["reason"] == reason), None)
+            events = (await registry.list(EVENT, "default")).items
+            return next((one for one in events if one["reason"] == reason), None)
 
         async def times(reason: str) -> int:
-            found = (await registry.list(EVENT, "default")).items
-            return sum(one["count"] for one in found if one["reason"] == reason)
+            events = (await registry.list(EVENT, "default")).items
+            return sum(one["count"] for one in events if one["reason"] == reason)
 
         async with _agent(root, registry):
             await _begin(registry, "crashing", main={"command": ["sh", "-c", "exit 1"]})

@@ -83,7 +83,7 @@ def test_pods_are_bound_with_reasons_and_events() -> None:
             assert json.loads(web["metadata"]["annotations"][DECISION])["policy"] == "kube"
             condition = huge["status"]["conditions"][-1]
             assert (condition["type"], condition["reason"]) == ("PodScheduled", "Unschedulable")
-            events = {one["reason"]: one["message"] for one in (await registry.list(EVENT)).items}
+            events = {event["reason"]: event["message"] for event in (await registry.list(EVENT)).items}
             assert events["Scheduled"].startswith("Successfully assigned default/web to large: ")
             assert events["FailedScheduling"].startswith("0/2 nodes are available: 2 Insufficient cpu.")
             assert agent.metrics()["decisions"] == {"bound": 1, "unschedulable": 1}
@@ -142,7 +142,11 @@ def test_victims_are_deleted_and_the_pod_takes_their_place() -> None:
             await until(lambda: _nominated(registry, "vip"))
             victim = await registry.get(POD, "default", "victim")
             assert "deletionTimestamp" in victim["metadata"]
-            why = [one for one in victim["status"]["conditions"] if one["type"] == "DisruptionTarget"]
+            why = [
+                condition
+                for condition in victim["status"]["conditions"]
+                if condition["type"] == "DisruptionTarget"
+            ]
             assert [one["reason"] for one in why] == ["PreemptionByScheduler"]
             await registry.delete(POD, "default", "victim", grace=0)
             await until(lambda: _on(registry, "vip", "one"))
@@ -194,8 +198,8 @@ def test_another_policy_is_chosen_live() -> None:
             await registry.create(POD, fresh(pod("web")))
             await until(lambda: _on(registry, "web", "small"))
             web = await registry.get(POD, "default", "web")
-            told = json.loads(web["metadata"]["annotations"][DECISION])
-            assert (told["shadow"]["policy"], told["shadow"]["node"]) == ("kube", "large")
+            document = json.loads(web["metadata"]["annotations"][DECISION])
+            assert (document["shadow"]["policy"], document["shadow"]["node"]) == ("kube", "large")
 
     asyncio.run(play())
 
@@ -374,13 +378,13 @@ def test_an_informer_tells_each_change_once_also_over_a_gap() -> None:
         store = MemoryStore()
         registry = Registry(store)
         await registry.prepare()
-        told: list[ObjectChange] = []
-        informer = Informer(registry, POD, told.append)
+        object_changes: list[ObjectChange] = []
+        informer = Informer(registry, POD, object_changes.append)
         task = asyncio.create_task(informer.run())
         await informer.synced.wait()
         for name in ("a", "b"):
             await registry.create(POD, fresh(pod(name)))
-        await until(lambda: _told(told, 2))
+        await until(lambda: _told(object_changes, 2))
         task.cancel()
         await asyncio.wait([task])
         await registry.delete(POD, "default", "a")
@@ -388,11 +392,13 @@ def test_an_informer_tells_each_change_once_also_over_a_gap() -> None:
         await registry.delete(POD, "default", "b")
         await registry.create(POD, fresh(pod("b")))
         again = asyncio.create_task(informer.run())
-        await until(lambda: _told(told, 6))
-        changes = [(one.object["metadata"]["name"], one.gone) for one in told]
+        await until(lambda: _told(object_changes, 6))
+        changes = [
+            (object_change.object["metadata"]["name"], object_change.gone) for object_change in object_changes
+        ]
         assert changes[2:] == [("a", True), ("b", True), ("b", False), ("c", False)]
         await informer.resync()
-        assert len(told) == 6, "nothing new"
+        assert len(object_changes) == 6, "nothing new"
         assert {name for _, name in informer.objects} == {"b", "c"}
         again.cancel()
         await asyncio.wait([again])
@@ -402,8 +408,8 @@ def test_an_informer_tells_each_change_once_also_over_a_gap() -> None:
     asyncio.run(play())
 
 
-async def _told(told: list[ObjectChange], count: int) -> bool:
-    return len(told) >= count
+async def _told(object_changes: list[ObjectChange], count: int) -> bool:
+    return len(object_changes) >= count
 
 
 class Forgetful(Registry):
@@ -427,13 +433,17 @@ def test_an_informer_lists_again_where_the_history_is_gone() -> None:
     async def play() -> None:
         registry = Forgetful(MemoryStore())
         await registry.prepare()
-        told: list[ObjectChange] = []
-        informer = Informer(registry, POD, told.append)
+        object_changes: list[ObjectChange] = []
+        informer = Informer(registry, POD, object_changes.append)
         task = asyncio.create_task(informer.run())
-        await until(lambda: _told(told, 2))
+        await until(lambda: _told(object_changes, 2))
         await registry.create(POD, fresh(pod("seen")))
-        await until(lambda: _told(told, 3))
-        assert [one.object["metadata"]["name"] for one in told] == ["unseen-1", "unseen-0", "seen"]
+        await until(lambda: _told(object_changes, 3))
+        assert [object_change.object["metadata"]["name"] for object_change in object_changes] == [
+            "unseen-1",
+            "unseen-0",
+            "seen",
+        ]
         assert informer.relisted == 2
         task.cancel()
         await asyncio.wait([task])
@@ -444,7 +454,7 @@ def test_an_informer_lists_again_where_the_history_is_gone() -> None:
 def test_an_informer_ends_when_told_to_also_amid_a_resync() -> None:
     async def play() -> None:
         registry = await a_registry(node("one"))
-        informer = Informer(registry, POD, lambda told: None)
+        informer = Informer(registry, POD, lambda object_change: None)
         task = asyncio.create_task(informer.run())
         await informer.synced.wait()
         await asyncio.sleep(0.01)

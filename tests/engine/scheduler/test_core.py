@@ -129,11 +129,11 @@ def test_a_pod_is_bound_with_its_reasons() -> None:
         "ahead by free room [NodeResourcesFit] (96, not 74) and balance of CPU and memory "
         "[NodeResourcesBalancedAllocation] (73, not 62)"
     )
-    told = json.loads(found.annotations[DECISION])
-    assert told["policy"] == "kube" and told["node"] == "large"
-    assert (told["feasible"], told["of"]) == (2, 3)
-    assert told["refused"] == {"Insufficient cpu": 1}
-    assert told["next"]["node"] == "small" and told["next"]["score"] < told["score"]
+    document = json.loads(found.annotations[DECISION])
+    assert document["policy"] == "kube" and document["node"] == "large"
+    assert (document["feasible"], document["of"]) == (2, 3)
+    assert document["refused"] == {"Insufficient cpu": 1}
+    assert document["next"]["node"] == "small" and document["next"]["score"] < document["score"]
 
 
 def test_assumed_pods_take_their_room_until_the_binding_fails() -> None:
@@ -150,7 +150,7 @@ def test_assumed_pods_take_their_room_until_the_binding_fails() -> None:
 def test_a_pod_that_is_gone_makes_room_and_wakes_those_it_helps() -> None:
     core = core_with(node("one", "2"))
     see(core, on(pod("there", "2"), "one"), pod("big", "2"), pod("huge", "8"))
-    assert all(isinstance(one, DelayPod) for one in core.cycle(1.0, 9))
+    assert all(isinstance(delay_pod, DelayPod) for delay_pod in core.cycle(1.0, 9))
     assert core.queue.counts()["pool"] == 2
     core.handle(ObjectDeleted("Pod", on(pod("there", "2"), "one")), 5.0)
     assert core.queue.counts()["pool"] == 1, "the huge one would not fit"
@@ -171,9 +171,9 @@ def test_what_is_said_where_no_node_is_available() -> None:
         node("a", "1"), node("b", "1"), tainted, node("c", unschedulable=True), node("d", pods=0)
     )
     see(core, on(pod("x", "900m"), "a"), on(pod("y", "900m"), "b"), pod("web"))
-    found = only(core.cycle(1.0))
-    assert isinstance(found, DelayPod)
-    assert found.told == (
+    delay_pod = only(core.cycle(1.0))
+    assert isinstance(delay_pod, DelayPod)
+    assert delay_pod.told == (
         "0/5 nodes are available: 1 Too many pods, 1 node(s) had untolerated taint(s), "
         "1 node(s) were unschedulable, 2 Insufficient cpu. preemption: 0/5 nodes are available: "
         "2 Preemption is not helpful for scheduling, 3 No preemption victims found for incoming pod."
@@ -184,22 +184,22 @@ def test_preemption_evicts_nominates_and_then_binds_there() -> None:
     core = core_with(node("one", "1"), node("two", "1"))
     low = [on(pod("low-1", priority=0), "one"), on(pod("low-2", priority=5), "two")]
     see(core, *low, pod("high", priority=100))
-    found = only(core.cycle(1.0))
-    assert isinstance(found, PreemptFor)
-    assert (found.node, [victim.name for victim in found.victims]) == ("one", ["low-1"])
-    assert found.told == "0/2 nodes are available: 2 Insufficient cpu."
+    preempt_for = only(core.cycle(1.0))
+    assert isinstance(preempt_for, PreemptFor)
+    assert (preempt_for.node, [victim.name for victim in preempt_for.victims]) == ("one", ["low-1"])
+    assert preempt_for.told == "0/2 nodes are available: 2 Insufficient cpu."
     # While the victim is on its way out nobody else is evicted, and pods of lower priority do not go there.
     leaving = on(pod("low-1", priority=0, deletionTimestamp="2026-01-01T00:00:00Z"), "one")
     see(core, leaving, pod("mean", priority=50), now=3.0)
     answers = core.cycle(20.0, 9)
-    waits = next(one for one in answers if one.pod.name == "high")  # type: ignore[union-attr]
+    waits = next(answer for answer in answers if answer.pod.name == "high")  # type: ignore[union-attr]
     assert isinstance(waits, DelayPod) and "terminating pod on the nominated node" in waits.told
     assert not waits.clear_nomination
-    mean = next(one for one in answers if one.pod.name == "mean")  # type: ignore[union-attr]
+    mean = next(answer for answer in answers if answer.pod.name == "mean")  # type: ignore[union-attr]
     assert isinstance(mean, PreemptFor) and mean.node == "two"
     core.handle(ObjectDeleted("Pod", leaving), 40.0)
-    found = bound([one for one in core.cycle(40.0, 9) if isinstance(one, BindPodTo)])
-    assert (found.pod.name, found.node) == ("high", "one")
+    preempt_for = bound([one for one in core.cycle(40.0, 9) if isinstance(one, BindPodTo)])
+    assert (preempt_for.pod.name, preempt_for.node) == ("high", "one")
 
 
 def test_room_that_is_freed_for_a_pod_is_left_to_it() -> None:
@@ -236,8 +236,8 @@ def test_filters_ask_without_whom_room_was_made_for_too() -> None:
     term = {"labelSelector": {"matchLabels": {"app": "db"}}, "topologyKey": "kubernetes.io/hostname"}
     near = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     see(core, pod("near", "100m", priority=1, affinity=near), now=1.5)
-    found = core.cycle(1.5)[0]
-    assert isinstance(found, DelayPod) and found.pod.name == "near", (
+    delay_pod = core.cycle(1.5)[0]
+    assert isinstance(delay_pod, DelayPod) and delay_pod.pod.name == "near", (
         "the one it wants to be near may not come"
     )
 
@@ -264,8 +264,10 @@ def test_budgets_choose_the_victims() -> None:
     }
     low = [on(pod("a", priority=0, labels=guarded), "one"), on(pod("b", priority=5), "two")]
     see(core, *low, budget, pod("high", priority=100))
-    found = only(core.cycle(1.0))
-    assert isinstance(found, PreemptFor) and found.node == "two", "b is of higher priority, and not guarded"
+    preempt_for = only(core.cycle(1.0))
+    assert isinstance(preempt_for, PreemptFor) and preempt_for.node == "two", (
+        "b is of higher priority, and not guarded"
+    )
 
 
 @pytest.mark.parametrize(
@@ -316,8 +318,8 @@ def test_rules_to_which_all_nodes_are_alike_give_no_scores() -> None:
         see(core, pod("web"))
         noted = bound(core.cycle(1.0)).annotations[DECISION]
         assert not {"score", "next"} & json.loads(noted).keys()
-        told = read_decision(noted)
-        assert told is not None and told.reasons[0].startswith("2 of 2 nodes could take it, ")
+        decision = read_decision(noted)
+        assert decision is not None and decision.reasons[0].startswith("2 of 2 nodes could take it, ")
 
 
 def test_a_policy_that_is_too_slow_is_left_alone_for_a_while() -> None:
@@ -382,8 +384,8 @@ def test_schedulers_are_chosen_and_switched_live() -> None:
 def test_one_bad_entry_of_the_choices_does_not_touch_the_others() -> None:
     core = core_with(node("one", "2"), node("two", "16"))
     see(core, choices(nope="nonsense", torn="{", default_scheduler="best_fit"))
-    told = [one.told for one in core.cycle(1.0, 9) if isinstance(one, Complain)]
-    assert len(told) == 2 and all(f"data.{name}: " in " ".join(told) for name in ("nope", "torn"))
+    messages = [one.told for one in core.cycle(1.0, 9) if isinstance(one, Complain)]
+    assert len(messages) == 2 and all(f"data.{name}: " in " ".join(messages) for name in ("nope", "torn"))
     assert set(core.schedulers.refused) == {"nope", "torn"}
     see(core, choices(nope="nonsense", torn="{", default_scheduler="best_fit", more="kube"))
     assert not core.cycle(1.0, 9), "that was said"
@@ -399,8 +401,8 @@ def test_one_bad_entry_of_the_choices_does_not_touch_the_others() -> None:
 def test_names_of_rules_may_have_dashes(name: str) -> None:
     core = core_with(node("one"))
     see(core, pod("web", schedulerName=name))
-    told = json.loads(bound(core.cycle(1.0)).annotations[DECISION])
-    assert told["policy"] == name.replace("-", "_")
+    document = json.loads(bound(core.cycle(1.0)).annotations[DECISION])
+    assert document["policy"] == name.replace("-", "_")
 
 
 def test_a_pod_that_no_scheduler_takes_up_is_told_so_once() -> None:
@@ -411,10 +413,10 @@ def test_a_pod_that_no_scheduler_takes_up_is_told_so_once() -> None:
     see(core, pod("taken", schedulerName="volcano"), on(pod("taken", schedulerName="volcano"), "one"))
     assert not core.cycle(PATIENCE - 1, 9), "another scheduler may take it up"
     see(core, lost, now=PATIENCE - 1)
-    told = only(core.cycle(PATIENCE, 9))
-    assert isinstance(told, DelayPod) and told.pod.name == "lost"
-    assert told.told.startswith("no scheduler named 'mystery': say one of default-scheduler, random,")
-    assert told.told.endswith("or add it to the ConfigMap kube-system/proreus-schedulers")
+    delay_pod = only(core.cycle(PATIENCE, 9))
+    assert isinstance(delay_pod, DelayPod) and delay_pod.pod.name == "lost"
+    assert delay_pod.told.startswith("no scheduler named 'mystery': say one of default-scheduler, random,")
+    assert delay_pod.told.endswith("or add it to the ConfigMap kube-system/proreus-schedulers")
     assert not core.cycle(2 * PATIENCE, 9)
     see(core, choices(mystery="kube"), now=20.0)
     assert bound(core.cycle(20.0, 9)).pod.name == "lost"
@@ -425,8 +427,8 @@ def test_a_pod_whose_scheduler_is_chosen_no_more_is_told_so() -> None:
     see(core, choices(mine="kube"), pod("web", schedulerName="mine"))
     assert isinstance(only(core.cycle(1.0, 9)), DelayPod), "there are no nodes"
     see(core, choices(), now=2.0)
-    told = only(core.cycle(2.0, 9))
-    assert isinstance(told, DelayPod) and "no scheduler named 'mine'" in told.told
+    delay_pod = only(core.cycle(2.0, 9))
+    assert isinstance(delay_pod, DelayPod) and "no scheduler named 'mine'" in delay_pod.told
 
 
 def test_a_shadow_is_recorded_and_not_felt() -> None:
@@ -457,8 +459,8 @@ def test_gates_deletion_and_another_of_the_same_name() -> None:
 def test_nodes_come_and_go_with_their_pods() -> None:
     core = core_with()
     see(core, on(pod("there", "3"), "one"), pod("web"))
-    found = only(core.cycle(1.0))
-    assert isinstance(found, DelayPod) and found.told == "no nodes available to schedule pods"
+    delay_pod = only(core.cycle(1.0))
+    assert isinstance(delay_pod, DelayPod) and delay_pod.told == "no nodes available to schedule pods"
     see(core, node("one"), now=9.0)
     assert bound(core.cycle(9.0)).node == "one"
     see(core, pod("more"), now=9.0)
@@ -499,8 +501,8 @@ def test_replicas_get_the_schedulers_own_spread_even_if_their_owner_comes_late()
 def test_what_cannot_be_understood_is_told_and_tried_when_it_changes() -> None:
     core = core_with(node("one"))
     see(core, pod("odd", resourceClaims=[{"name": "x"}]))
-    found = only(core.cycle(1.0))
-    assert isinstance(found, DelayPod) and "resourceClaims" in found.told
+    delay_pod = only(core.cycle(1.0))
+    assert isinstance(delay_pod, DelayPod) and "resourceClaims" in delay_pod.told
     see(core, pod("odd"), now=2.0)
     assert bound(core.cycle(2.0)).node == "one"
 
@@ -508,9 +510,9 @@ def test_what_cannot_be_understood_is_told_and_tried_when_it_changes() -> None:
 def test_where_nobody_could_be_evicted_the_pod_is_tried_again() -> None:
     core = core_with(node("one", "1"))
     see(core, on(pod("low", priority=0), "one"), pod("high", priority=100))
-    found = only(core.cycle(1.0))
-    assert isinstance(found, PreemptFor)
-    core.handle(InstructionFailed(found.pod, "the store is away"), 1.0)
+    preempt_for = only(core.cycle(1.0))
+    assert isinstance(preempt_for, PreemptFor)
+    core.handle(InstructionFailed(preempt_for.pod, "the store is away"), 1.0)
     assert not core.picture.nominated
     assert isinstance(only(core.cycle(20.0)), PreemptFor)
 

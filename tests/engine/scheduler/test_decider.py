@@ -36,8 +36,8 @@ def test_who_misses_while_it_is_warmed_up_is_told_of(tmp_path: Path, monkeypatch
     try:
         decider = Decider(Chosen(f"{path}:Spins"), PolicyOptions(), 0, strangers=strangers)
         decider.warm_up()
-        told = f"policy {path}:Spins: while it was warmed up: no decision within 300.0 ms"
-        assert decider.failing["policy"].startswith(told)
-        assert [news.startswith(told) for news in decider.take_news()] == [True]
+        message = f"policy {path}:Spins: while it was warmed up: no decision within 300.0 ms"
+        assert decider.failing["policy"].startswith(message)
+        assert [news.startswith(message) for news in decider.take_news()] == [True]
     finally:
         strangers.close()

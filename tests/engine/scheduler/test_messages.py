@@ -107,8 +107,8 @@ def test_a_node_that_lacks_gpus_and_cores_after_evictions_counts_for_both() -> N
         on(pod("low", "1", priority=0), "n"),
         pod("web", "2", priority=50, **gpus),
     )
-    told = "0/1 nodes are available: 1 Insufficient cpu, 1 Insufficient nvidia.com/gpu."
-    assert waits(core) == f"{told} preemption: {told}"
+    message = "0/1 nodes are available: 1 Insufficient cpu, 1 Insufficient nvidia.com/gpu."
+    assert waits(core) == f"{message} preemption: {message}"
 
 
 def with_port(cpu: str) -> dict[str, Any]:
@@ -125,6 +125,6 @@ def away() -> dict[str, Any]:
 
 def waits(core: Any) -> str:
     """What is said of the one pod that waits."""
-    found = only(core.cycle(1.0))
-    assert isinstance(found, DelayPod)
-    return found.told
+    delay_pod = only(core.cycle(1.0))
+    assert isinstance(delay_pod, DelayPod)
+    return delay_pod.told

@@ -111,7 +111,7 @@ def test_in_a_running_engine_what_nodes_measure_decides(
         options = AgentOptions(SchedulingOptions(default=Chosen("kube_plus")), identity="x")
         agent = SchedulingAgent(registry, options)
         host = ResourceHost(registry, timers, nodes, informers)
-        runs = [*(one.run() for one in informers.values()), host.run(), agent.run()]
+        runs = [*(informer.run() for informer in informers.values()), host.run(), agent.run()]
         tasks = [asyncio.create_task(run) for run in runs]
         try:
             for name, cpu in ((busy, "3800m"), (idle, "100m")):

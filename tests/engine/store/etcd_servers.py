@@ -31,8 +31,8 @@ def free_ports(count: int) -> list[int]:
     """Ports that nobody listens on now."""
     with contextlib.ExitStack() as open_ones:
         sockets = [open_ones.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
+        for connection in sockets:
+            connection.bind(("127.0.0.1", 0))
         return [one.getsockname()[1] for one in sockets]
 
 

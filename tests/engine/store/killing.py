@@ -43,8 +43,8 @@ async def write(path: Path) -> None:
 
     async def count_up(writer: int) -> None:
         left, right, often = f"left/{writer}", f"right/{writer}", f"now-and-then/{writer}"
-        found = await store.get(left)
-        number, revision = (int(found.value), found.revision) if found else (0, 0)
+        entry = await store.get(left)
+        number, revision = (int(entry.value), entry.revision) if entry else (0, 0)
         while True:
             number += 1
             value = str(number).encode()

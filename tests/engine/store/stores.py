@@ -41,14 +41,14 @@ async def put(store: Store, key: str, value: bytes = b"", lease: int = 0) -> int
 
 async def changes(store: Store, prefix: str, after: int, count: int) -> list[Change]:
     """The first changes of a watch."""
-    found: list[Change] = []
+    changes: list[Change] = []
     async with asyncio.timeout(60), aclosing(watching(store, prefix, after)) as batches:
         if count:
             async for batch in batches:
-                found += batch.changes
-                if len(found) >= count:
+                changes += batch.changes
+                if len(changes) >= count:
                     break
-    return found
+    return changes
 
 
 def watching(store: Store, prefix: str, after: int) -> AsyncGenerator[ChangeBatch, None]:

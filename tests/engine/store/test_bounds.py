@@ -31,7 +31,9 @@ def _published(feed: WatchFeed, count: int, size: int, keys: int = 10) -> None:
 
 
 def _values(feed: WatchFeed) -> list[bytes]:
-    entries = [entry for one in feed._recent for entry in (one.entry, one.previous) if entry is not None]
+    entries = [
+        entry for change in feed._recent for entry in (change.entry, change.previous) if entry is not None
+    ]
     return list({id(entry.value): entry.value for entry in entries}.values())
 
 

@@ -61,9 +61,9 @@ def test_bytes_come_back_as_they_were(opening: Opener) -> None:
             ("键/é/\U0001f600", b"\0"),
         ):
             await put(store, key, value)
-            found = await store.get(key)
-            assert found is not None
-            assert (found.key, found.value) == (key, value)
+            entry = await store.get(key)
+            assert entry is not None
+            assert (entry.key, entry.value) == (key, value)
 
     run(opening, scenario)
 
@@ -224,10 +224,13 @@ def test_a_watch_hands_out_every_change_with_what_stood_before(opening: Opener) 
         changed = await put(store, "pods/a", b"2")
         await put(store, "nodes/a", b"2")
         deleted = (await store.commit([], [Delete("pods/a")])).revision
-        one, two = KeyValue("pods/a", b"1", created, created), KeyValue("pods/a", b"2", created, changed)
+        key_value, two = (
+            KeyValue("pods/a", b"1", created, created),
+            KeyValue("pods/a", b"2", created, changed),
+        )
         assert await changes(store, "pods/", start, 3) == [
-            Change("pods/a", created, one, None),
-            Change("pods/a", changed, two, one),
+            Change("pods/a", created, key_value, None),
+            Change("pods/a", changed, two, key_value),
             Change("pods/a", deleted, None, two),
         ]
 
@@ -285,10 +288,10 @@ def test_racing_writers_lose_nothing_and_win_once(opening: Opener) -> None:
 
         async def add() -> None:
             while True:
-                found = await store.get("n")
-                assert found is not None
-                number = str(int(found.value) + 1).encode()
-                if (await store.commit([Unchanged("n", found.revision)], [Put("n", number)])).done:
+                entry = await store.get("n")
+                assert entry is not None
+                number = str(int(entry.value) + 1).encode()
+                if (await store.commit([Unchanged("n", entry.revision)], [Put("n", number)])).done:
                     return
 
         await asyncio.gather(*(add() for _ in range(30)))

@@ -50,8 +50,8 @@ async def count_up(store: Store, key: str, stop: asyncio.Event) -> list[int]:
     acknowledged: list[int] = []
     while not stop.is_set():
         try:
-            found = await store.get(key)
-            number, revision = (int(found.value), found.revision) if found else (0, 0)
+            entry = await store.get(key)
+            number, revision = (int(entry.value), entry.revision) if entry else (0, 0)
             # Nobody else counts here: what is more than was acknowledged was done without an answer.
             assert number >= (acknowledged[-1] if acknowledged else 0)
             done = await store.commit([Unchanged(key, revision)], [Put(key, str(number + 1).encode())])
@@ -134,8 +134,8 @@ def test_the_member_that_is_asked_is_stopped(three: Cluster) -> None:
             assert (await store.get("a")) is not None
             await store.keep_alive(lease)
             await put(store, "a", b"3")
-            assert [one.entry.value for one in await watch if one.entry] == [b"2", b"3"]
-            assert [one.entry.value for one in await older if one.entry] == [b"1", b"2", b"3"]
+            assert [change.entry.value for change in await watch if change.entry] == [b"2", b"3"]
+            assert [change.entry.value for change in await older if change.entry] == [b"1", b"2", b"3"]
         await asyncio.to_thread(three.start, follower)
 
     asyncio.run(story())
@@ -196,7 +196,7 @@ def test_without_a_quorum_the_store_is_unavailable_and_comes_back(three: Cluster
             values: list[bytes] = []
             while b"2" not in values:
                 await asyncio.sleep(0.1)
-                values = [one.entry.value for batch in heard for one in batch.changes if one.entry]
+                values = [change.entry.value for batch in heard for change in batch.changes if change.entry]
             watch.cancel()
             assert values in ([b"2"], [b"lost", b"2"])  # nobody knows what became of that one
 
@@ -275,13 +275,13 @@ def test_a_used_up_quota_stops_writes_alone_and_until_there_is_room(tmp_path: Pa
                 with pytest.raises(StoreFull):
                     for number in range(100):
                         await put(store, "k", bytes([number]) * (512 << 10))
-                found = await store.get("k")
-                assert found is not None
-                assert found.value == bytes([number - 1]) * (512 << 10)
-                await store.compact(found.revision)
+                entry = await store.get("k")
+                assert entry is not None
+                assert entry.value == bytes([number - 1]) * (512 << 10)
+                await store.compact(entry.revision)
                 await asyncio.sleep(0.5)  # etcd takes the old values away in the background
                 await _make_room(cluster)
-                assert await put(store, "room", b"again") == found.revision + 1
+                assert await put(store, "room", b"again") == entry.revision + 1
 
     asyncio.run(story())
 

@@ -25,8 +25,8 @@ def test_each_kind_by_its_address(tmp_path: Path) -> None:
     assert asyncio.run(kind("memory:")) is MemoryStore
     for address in (f"sqlite:{tmp_path}/a.db", f"sqlite://{tmp_path}/b.db", f"{tmp_path}/deep/folder/c.db"):
         assert asyncio.run(kind(address)) is SQLiteStore
-    found = {path.name for path in tmp_path.rglob("*.db")}
-    assert found == {"a.db", "b.db", "c.db"}
+    names = {path.name for path in tmp_path.rglob("*.db")}
+    assert names == {"a.db", "b.db", "c.db"}
 
 
 def test_a_new_file_is_its_owners_alone_and_one_that_is_there_stays_as_it_is(
@@ -48,8 +48,8 @@ def test_a_new_file_is_its_owners_alone_and_one_that_is_there_stays_as_it_is(
         assert not caplog.records, "a group may share it"
         path.chmod(0o644)
         assert asyncio.run(modes()) == dict.fromkeys(names, 0o644)
-        (told,) = caplog.messages
-        assert told == (
+        (message,) = caplog.messages
+        assert message == (
             f"every user of this machine may read {path}, with Secrets of a cluster in it: chmod o= {path}*"
         )
     finally:

@@ -98,8 +98,10 @@ class Story(RuleBasedStateMachine):
         revisions = {key: entry.revision if entry else ABSENT for key, entry in standing.items()}
         wanted = {"absent": ABSENT, "wrong": self.model.revision + 1}
         conditions = [Unchanged(key, wanted.get(how, revisions[key])) for key, how in compared]
-        holds = all(one.revision == revisions[one.key] for one in conditions)
-        if holds and any(isinstance(one, Put) and one.lease == NO_LEASE for one in operations):
+        holds = all(condition.revision == revisions[condition.key] for condition in conditions)
+        if holds and any(
+            isinstance(operation, Put) and operation.lease == NO_LEASE for operation in operations
+        ):
             with pytest.raises(NoSuchLease):
                 self.runner.run(self.store.commit(conditions, operations))
             return
@@ -108,7 +110,7 @@ class Story(RuleBasedStateMachine):
         if holds:
             self.model.apply(list(operations))
         else:
-            assert done.found == tuple(standing[one.key] for one in conditions)
+            assert done.found == tuple(standing[condition.key] for condition in conditions)
         assert done.revision == self.model.revision
 
     @rule(key=KEYS)
@@ -134,14 +136,18 @@ class Story(RuleBasedStateMachine):
     @rule(prefix=PREFIXES, back=st.integers(0, 8))
     def watch(self, prefix: str, back: int) -> None:
         after = max(self.first, self.model.revision - back)
-        wanted = [one for one in self.model.history if one.revision > after and one.key.startswith(prefix)]
+        wanted = [
+            change
+            for change in self.model.history
+            if change.revision > after and change.key.startswith(prefix)
+        ]
         if after < self.model.compacted:
             with pytest.raises(Compacted):
                 self.runner.run(changes(self.store, prefix, after, 1))
         else:
             found = self.runner.run(changes(self.store, prefix, after, len(wanted)))
             assert sorted(found, key=_place) == sorted(wanted, key=_place)
-            assert [one.revision for one in found] == [one.revision for one in wanted]
+            assert [change.revision for change in found] == [change.revision for change in wanted]
 
     @rule(back=st.integers(0, 4))
     def compact(self, back: int) -> None:
@@ -161,7 +167,7 @@ class Story(RuleBasedStateMachine):
         self.runner.run(self.store.keep_alive(lease))
         self.runner.run(self.store.revoke(lease))
         self.model.apply(
-            [Delete(key) for key, one in sorted(self.model.standing.items()) if one.lease == lease]
+            [Delete(key) for key, entry in sorted(self.model.standing.items()) if entry.lease == lease]
         )
 
     @precondition(lambda self: self.outlives)

@@ -54,7 +54,7 @@ def test_a_full_disk_stops_writes_alone_and_until_there_is_room(small_disk: Path
             small = await asyncio.gather(
                 *(put(store, f"s/{number}", bytes(64 << 10)) for number in range(8)), return_exceptions=True
             )
-            assert all(isinstance(one, StoreFull) for one in small)
+            assert all(isinstance(store_full, StoreFull) for store_full in small)
             before = await store.list("k/")
             assert [entry.key for entry in before.entries] == written
             watch = asyncio.create_task(changes(store, "", before.revision, 1))
@@ -193,10 +193,10 @@ def test_two_processes_share_a_file(tmp_path: Path) -> None:
             assert await changes(store, "", start, 1)  # the other has begun
             for _ in range(each):
                 while True:
-                    found = await store.get("n")
-                    assert found is not None
-                    number = str(int(found.value) + 1).encode()
-                    if (await store.commit([Unchanged("n", found.revision)], [Put("n", number)])).done:
+                    entry = await store.get("n")
+                    assert entry is not None
+                    number = str(int(entry.value) + 1).encode()
+                    if (await store.commit([Unchanged("n", entry.revision)], [Put("n", number)])).done:
                         break
             assert await other.wait() == 0
             heard = await watch
@@ -319,7 +319,7 @@ def test_nobody_waits_for_a_writer_that_has_ended(tmp_path: Path) -> None:
         asked = [asyncio.create_task(put(store, f"k/{number}", b"2")) for number in range(3)]
         done, waiting = await asyncio.wait(asked, timeout=5)
         assert not waiting
-        assert all("the store has stopped" in str(one.exception()) for one in done)
+        assert all("the store has stopped" in str(task.exception()) for task in done)
         with pytest.raises(StoreError, match="the store has stopped"):
             await put(store, "after", b"3")
         with pytest.raises(ZeroDivisionError):

@@ -31,9 +31,9 @@ def test_a_trace_is_kept_alike_in_every_store(places: Places) -> None:
             for number in range(1, 101):
                 await log.append(segment(number), fence, log.expired(1.0))
             await log.join_small(fence)
-            found = [one async for one in TraceLog(store).read()]
-            assert len(found) == 91 - 63
-            assert [entry.uid for one in found for entry in one.pods] == [f"u{n}" for n in range(10, 101)]
+            segments = [one async for one in TraceLog(store).read()]
+            assert len(segments) == 91 - 63
+            assert [entry.uid for one in segments for entry in one.pods] == [f"u{n}" for n in range(10, 101)]
             await store.commit([], [Put("fence", b"another")])
             with pytest.raises(Fenced):
                 await log.append(segment(101), fence)

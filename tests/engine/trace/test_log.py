@@ -58,7 +58,7 @@ async def fence_in(store: Store, value: bytes = b"") -> Unchanged:
 
 
 async def numbers(log: TraceLog) -> list[int]:
-    return [one.through async for one in log.read()]
+    return [segment.through async for segment in log.read()]
 
 
 def test_everything_a_pod_may_ask_for_comes_back() -> None:
@@ -78,7 +78,7 @@ def test_a_segment_is_appended_once_although_the_store_did_not_say_so() -> None:
 
         async def commit(self, conditions: Sequence[Unchanged], operations: Sequence[Operation]) -> Committed:
             done = await super().commit(conditions, operations)
-            if any(one.key.startswith(PREFIX) for one in operations) and self.silent:
+            if any(operation.key.startswith(PREFIX) for operation in operations) and self.silent:
                 self.silent = False
                 raise Unavailable("no answer")
             return done
@@ -130,9 +130,9 @@ def test_many_small_segments_become_one_that_says_the_same() -> None:
             await log.append(one, fence)
         await log.join_small(fence)
         fresh = TraceLog(store)
-        found = [one async for one in fresh.read()]
-        assert [one.through for one in found] == list(range(64, 101))
-        assert {entry.uid for one in found for entry in one.pods} == {
+        segments = [one async for one in fresh.read()]
+        assert [one.through for one in segments] == list(range(64, 101))
+        assert {entry.uid for one in segments for entry in one.pods} == {
             entry.uid for one in sent for entry in one.pods
         }
         await fresh.append(segment(101), fence)
@@ -143,8 +143,10 @@ def test_many_small_segments_become_one_that_says_the_same() -> None:
 
 def test_of_a_pod_the_last_entry_counts() -> None:
     before, after = PodEntry("u", "a", "s", 1.0), PodEntry("u", "a", "s", 1.0, bound=2.0)
-    found = merged(Segment(n, float(n), [entry], [], {"s": SPEC}) for n, entry in enumerate((before, after)))
-    assert found.pods == [after]
+    segment = merged(
+        Segment(n, float(n), [entry], [], {"s": SPEC}) for n, entry in enumerate((before, after))
+    )
+    assert segment.pods == [after]
 
 
 def written(path: Path, *values: bytes) -> str:
@@ -163,9 +165,9 @@ def test_reading_changes_nothing_and_passes_over_damage(tmp_path: Path) -> None:
         assert not (tmp_path / name).exists()
     before = (tmp_path / "cluster.db").read_bytes()
     for place in (where, str(tmp_path), f"sqlite:{where}"):
-        found = read_trace(place)
-        assert [pod.uid for pod in found.pods] == ["1-0", "3-0"]
-        assert found.unread == 1
+        trace = read_trace(place)
+        assert [pod.uid for pod in trace.pods] == ["1-0", "3-0"]
+        assert trace.unread == 1
     assert (tmp_path / "cluster.db").read_bytes() == before
 
 
@@ -183,10 +185,10 @@ def test_where_nothing_was_recorded_one_line_says_so(what: str, tmp_path: Path) 
             place = "memory:"
         case _:
             pass
-    with pytest.raises((InputError, UsageError)) as told:
+    with pytest.raises((InputError, UsageError)) as exception_info:
         read_trace(place)
-    assert "\n" not in str(told.value)
-    assert place in str(told.value)
+    assert "\n" not in str(exception_info.value)
+    assert place in str(exception_info.value)
 
 
 async def _made(place: str) -> None:

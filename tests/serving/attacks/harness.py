@@ -79,8 +79,8 @@ class Attacked:
         figures = json.loads(said)
         if FULL:
             grown = (peak[0] - before) >> 20
-            told = f"{door}: {figures}, memory {peak[0] >> 20} MiB at most, {grown} MiB more"
-            sys.stdout.write(f"\n{told}\n")
+            message = f"{door}: {figures}, memory {peak[0] >> 20} MiB at most, {grown} MiB more"
+            sys.stdout.write(f"\n{message}\n")
         assert figures["wrongs"] == 0, figures
         assert figures["answers"] > (5 if FULL else 0), figures
         assert figures["p99"] < PROMISED_SECONDS, figures

@@ -92,15 +92,15 @@ def side_by_side(folder: Path) -> Iterator[Side]:
 
 def processes_of(group: int) -> list[int]:
     """Living processes of a process group."""
-    found = []
+    processes = []
     for entry in Path("/proc").iterdir():
         try:
             fields = (entry / "stat").read_text().rpartition(")")[2].split()
         except OSError:
             continue
         if entry.name.isdecimal() and int(fields[2]) == group and fields[0] != "Z":
-            found.append(int(entry.name))
-    return found
+            processes.append(int(entry.name))
+    return processes
 
 
 def same_version(clients: list[Client], store: ModelStore) -> Callable[[], bool]:

@@ -220,8 +220,8 @@ def test_a_report_of_alternating_lengths_is_one_append(desk: Desk, monkeypatch: 
 
 
 def unlearnable(model: VectorModel, seed: int, decisions: int) -> Experience:
-    found = played(model, seed, decisions)
-    return replace(found, log_probs=np.full(decisions, np.nan))
+    experience = played(model, seed, decisions)
+    return replace(experience, log_probs=np.full(decisions, np.nan))
 
 
 def test_a_backlog_that_teaches_nothing_is_taken_in_bounded_memory_and_once(tmp_path: Path) -> None:

@@ -113,8 +113,8 @@ def disguised(content: bytes) -> Experience:
     """A record whose states are these bytes."""
     padded = content + bytes(-len(content) % (8 * STATE))
     states = np.frombuffer(padded, dtype="<f8").reshape(-1, STATE)
-    one = an_experience(0, len(states))
-    return replace(one, states=states.copy())
+    experience = an_experience(0, len(states))
+    return replace(experience, states=states.copy())
 
 
 def forged(key: bytes, number: int) -> bytes:

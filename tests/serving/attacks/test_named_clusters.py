@@ -12,9 +12,9 @@ from proreus.serving.metrics import Measurements
 
 @pytest.fixture(scope="module")
 def decisions() -> NamedDecisions:
-    found = NamedDecisions("learned", 600.0, Measurements())
-    found.warm_up()
-    return found
+    named_decisions = NamedDecisions("learned", 600.0, Measurements())
+    named_decisions.warm_up()
+    return named_decisions
 
 
 @pytest.mark.parametrize("cpu", [0, 4])

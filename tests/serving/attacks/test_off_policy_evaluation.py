@@ -25,8 +25,8 @@ def models() -> tuple[VectorModel, VectorModel, VectorModel]:
 
 def rewarded(model: VectorModel, reward: float, decisions: int, **columns: object) -> Experience:
     """A report of a model's decisions, all with this reward."""
-    found = played(model, 7, decisions)
-    return replace(found, rewards=np.full(decisions, reward), **columns)  # type: ignore[arg-type]
+    experience = played(model, 7, decisions)
+    return replace(experience, rewards=np.full(decisions, reward), **columns)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("reward", [1.7e308, -1.7e308, 1e300, 1e200])
@@ -53,13 +53,13 @@ def test_an_infinite_or_missing_comparison_is_no_permission(
 
 def favouring(chosen: VectorModel, other: VectorModel, live: VectorModel, size: float) -> Experience:
     """A report that praises what one model would do more often than the other."""
-    found = played(live, 8, 64)
+    experience = played(live, 8, 64)
     gains = [
-        chosen.chances(state, found.actions_dim, None)[action]
-        > other.chances(state, found.actions_dim, None)[action]
-        for state, action in zip(found.states, found.actions, strict=True)
+        chosen.chances(state, experience.actions_dim, None)[action]
+        > other.chances(state, experience.actions_dim, None)[action]
+        for state, action in zip(experience.states, experience.actions, strict=True)
     ]
-    return replace(found, rewards=np.where(gains, size, -size))
+    return replace(experience, rewards=np.where(gains, size, -size))
 
 
 @pytest.mark.parametrize("others", [2, 3, 8, 16])

@@ -112,5 +112,5 @@ def test_a_service_may_have_names(tmp_path: Path) -> None:
 def test_beyond_this_machine_names_count_where_there_are_any() -> None:
     anyone = Visitors.of("0.0.0.0", (), token=False, anonymous_updates=False)
     assert anyone.know(b"anything") and not anyone.changes
-    told = Visitors.of("0.0.0.0", ("svc",), token=True, anonymous_updates=False)
-    assert told.know(b"svc:5000") and not told.know(b"other") and told.changes
+    visitors = Visitors.of("0.0.0.0", ("svc",), token=True, anonymous_updates=False)
+    assert visitors.know(b"svc:5000") and not visitors.know(b"other") and visitors.changes

@@ -70,9 +70,9 @@ def check_answers(doors: Doors, version: int) -> None:
     """Nothing answers 500: the version is listed as damaged, refused, and the others are there."""
     listed = ask(doors.rest, "/v1/models")
     assert listed.status == 200
-    found = {entry["version"]: entry for entry in listed.json["versions"]}
-    assert found[version]["state"] == "damaged" and found[version]["note"]
-    assert found[1]["state"] == "live"
+    entries = {entry["version"]: entry for entry in listed.json["versions"]}
+    assert entries[version]["state"] == "damaged" and entries[version]["note"]
+    assert entries[1]["state"] == "live"
     assert ask(doors.rest, f"/v1/models/{version}").status == 409
     assert ask(doors.rest, "/predict", {"state": [0.5] * 6}).status == 200
 

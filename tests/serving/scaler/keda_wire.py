@@ -64,8 +64,8 @@ def reference(name: str, metadata: dict[str, str], namespace: str = "llm") -> by
     message = TYPES["ScaledObjectRef"](name=name, namespace=namespace)
     for key, value in metadata.items():
         message.scalerMetadata.add(key=key, value=value)
-    found: bytes = message.SerializeToString()
-    return found
+    reference: bytes = message.SerializeToString()
+    return reference
 
 
 class Keda:
@@ -87,8 +87,8 @@ class Keda:
 
     def stream(self, method: str, request: bytes) -> Iterator[bytes]:
         """Answers as they come."""
-        found: Iterator[bytes] = self._channel.unary_stream(f"/{SERVICE}/{method}")(request, timeout=60.0)
-        return found
+        stream: Iterator[bytes] = self._channel.unary_stream(f"/{SERVICE}/{method}")(request, timeout=60.0)
+        return stream
 
     def spec(self, name: str, metadata: dict[str, str]) -> Any:
         """The one specification."""

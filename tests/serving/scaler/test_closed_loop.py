@@ -34,12 +34,12 @@ def closed(scenario: InferenceScenario, policy: str) -> tuple[list[Moment], dict
 def test_the_loop_closes() -> None:
     history, measured = closed(SCENARIO, "threshold")
     alone, unscaled = closed(SCENARIO, "static")
-    assert {one.replicas for one in alone} == {1}
-    assert max(one.replicas for one in history) > 1
-    assert all(1 <= one.replicas <= 8 and one.replicas == one.wanted for one in history)
+    assert {moment.replicas for moment in alone} == {1}
+    assert max(moment.replicas for moment in history) > 1
+    assert all(1 <= moment.replicas <= 8 and moment.replicas == moment.wanted for moment in history)
     # Replicas serve when they have started, and not before.
-    first = next(one.time for one in history if one.replicas > 1)
-    served = next(one.time for one in history if one.serving > 1)
+    first = next(moment.time for moment in history if moment.replicas > 1)
+    served = next(moment.time for moment in history if moment.serving > 1)
     assert first + 40.0 <= served <= first + 40.0 + 15.0
     assert measured["slo_attainment"] > unscaled["slo_attainment"]
     assert measured["gpu_hours"] > unscaled["gpu_hours"]

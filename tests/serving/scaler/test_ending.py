@@ -138,13 +138,13 @@ def _ended_after(process: ServiceProcess) -> float:
 def test_a_closed_fetcher_lets_nobody_wait(fake: FakeReplicas) -> None:
     fake.places["a"] = never
     fetcher = Fetcher()
-    found: list[BaseException] = []
+    errors: list[BaseException] = []
 
     def ask(work: Callable[[], object]) -> None:
         try:
             work()
         except Closed as error:
-            found.append(error)
+            errors.append(error)
 
     def get() -> object:
         return fetcher.run(fetcher.get(fetcher.slots(), fake.urls("a"), "127.0.0.1"))
@@ -157,5 +157,5 @@ def test_a_closed_fetcher_lets_nobody_wait(fake: FakeReplicas) -> None:
     for thread in waiting:
         thread.join(10.0)
     ask(get)
-    assert len(found) == 9
+    assert len(errors) == 9
     fetcher.close()

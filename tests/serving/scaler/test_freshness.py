@@ -28,9 +28,9 @@ class Alive:
 
 
 def sample(says: Says | Alive, at: float) -> ReplicaSample:
-    found = read_text(says.text(), at)
-    assert isinstance(found, ReplicaSample)
-    return found
+    text = read_text(says.text(), at)
+    assert isinstance(text, ReplicaSample)
+    return text
 
 
 class Looks:

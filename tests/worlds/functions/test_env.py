@@ -153,7 +153,9 @@ def test_rewards_are_named_and_add_up() -> None:
     assert isinstance(latency, Reward) and isinstance(slo, Reward)
     both = 0.5 * latency + 0.5 * slo
     assert both.weights.tolist() == pytest.approx([0.35, 0.35, 0.3, 0.0])
-    found = [played(ServerlessSchedulingEnv(reward=one, seconds=20.0))[0] for one in (latency, slo, both)]
+    found = [
+        played(ServerlessSchedulingEnv(reward=reward, seconds=20.0))[0] for reward in (latency, slo, both)
+    ]
     np.testing.assert_allclose(found[2], 0.5 * np.array(found[0]) + 0.5 * np.array(found[1]))
     assert found[0] == played(ServerlessSchedulingEnv(reward="latency_cost", beta=0.7, seconds=20.0))[0]
     rewards, info = played(ServerlessSchedulingEnv(reward="objective", seconds=20.0))

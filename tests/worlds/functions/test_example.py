@@ -16,10 +16,10 @@ EXAMPLE = Path(__file__).parents[3] / "examples" / "04_serverless.py"
 
 def example() -> Any:
     """The script as a module."""
-    found = importlib.util.spec_from_file_location("serverless", EXAMPLE)
-    assert found is not None and found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
+    spec = importlib.util.spec_from_file_location("serverless", EXAMPLE)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
     return module
 
 

@@ -54,13 +54,13 @@ def run_with(arrivals: list[float], terms: FunctionsTerms = TERMS) -> FunctionsR
 
 def places(name: str, arrivals: list[float]) -> list[int]:
     """Where a rule puts the instances of a run."""
-    run, policy, found = run_with(arrivals), rule_policy(name, 3), []
+    run, policy, nodes = run_with(arrivals), rule_policy(name, 3), []
     while (seen := run.next_decision()) is not None:
         decision = policy.decide(seen)
         if isinstance(decision, StartInstance):
-            found.append(decision.node)
+            nodes.append(decision.node)
         run.apply(decision)
-    return found
+    return nodes
 
 
 @pytest.mark.parametrize(

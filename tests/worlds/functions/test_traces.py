@@ -60,7 +60,7 @@ def test_a_scenario_has_the_load_that_it_says(name: str) -> None:
     shares = []
     for seed in range(12):
         demand = scenario.demand(seed)
-        use = np.array([one.cpu_use for one in demand.functions])[demand.function] * demand.seconds
+        use = np.array([function.cpu_use for function in demand.functions])[demand.function] * demand.seconds
         shares.append(use.sum() / (scenario.terms.column("cpu").sum() * demand.horizon))
     assert np.mean(shares) == pytest.approx(scenario.load_share, rel=0.25)
 
@@ -121,7 +121,7 @@ def test_recordings_of_azure() -> None:
         load = scenario.load(1)
         assert len(load.demand) > 0
         spans = [scenario.of_part(part).demand(0) for part in ("train", "valid", "test")]
-        assert len({one.arrival.tobytes() for one in spans}) == 3
+        assert len({span.arrival.tobytes() for span in spans}) == 3
 
 
 def test_a_broken_recording_is_told_by_its_cell(tmp_path: Path) -> None:

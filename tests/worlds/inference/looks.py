@@ -30,10 +30,10 @@ def seen(
         traffic=CALM,
         history=np.array([[10.0 * load, 10_000.0 * load, 2_000.0 * load]] * intervals),
         at_router=0,
-        total=sum(one.coming + one.draining for one in pools),
+        total=sum(pool.coming + pool.draining for pool in pools),
         limits=limits or Limits(most_in_total=20),
         start_seconds=120.0,
         abilities=(Ability(10_000.0, 1_000.0, 100_000.0),) * len(pools),
-        steps=ScaleSteps(tuple(one.role for one in pools)),
+        steps=ScaleSteps(tuple(pool.role for pool in pools)),
         future=lambda begin, until: (10.0, 70_000.0, 2_800.0),
     )

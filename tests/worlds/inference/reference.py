@@ -104,7 +104,7 @@ class Splitwise:
         return (request.passed_over if task == request.phase else 0), request.arrival
 
     def _pause(self, now: float) -> None:
-        if self.pausing or any(one.phase == "prompt" for one in self.batch):
+        if self.pausing or any(request.phase == "prompt" for request in self.batch):
             return
         self.pausing = True
         ends, seconds, count = self.run
@@ -156,8 +156,8 @@ class Splitwise:
             self._run(now)
 
     def _run(self, now: float) -> None:
-        prompts = sum(one.prompt for one in self.batch if one.phase == "prompt")
-        decodes = sum(one.phase == "token" for one in self.batch)
+        prompts = sum(request.prompt for request in self.batch if request.phase == "prompt")
+        decodes = sum(request.phase == "token" for request in self.batch)
         x = float(prompts + decodes)
         if prompts:
             seconds = on_curve(self._table.prompt_at, self._table.prompt_time, len(self._table.prompt_at), x)
@@ -165,12 +165,12 @@ class Splitwise:
             count = 1
         else:
             seconds = on_curve(self._table.token_at, self._table.token_time, len(self._table.token_at), x)
-            count = min(one.left for one in self.batch)
+            count = min(request.left for request in self.batch)
         self.run = (now + seconds * count, seconds, count)
 
     def _select(self) -> list[Request]:
         chosen: list[Request] = []
-        held = sum(one.held for one in self.holders)
+        held = sum(holder.held for holder in self.holders)
         tokens = 0
 
         def add(request: Request) -> bool:
@@ -215,7 +215,10 @@ class Splitwise:
         return chosen
 
     def _prompts_in_order(self) -> list[Request]:
-        return sorted((one for one in self.waiting if one.phase == "prompt"), key=lambda one: one.number)
+        return sorted(
+            (request for request in self.waiting if request.phase == "prompt"),
+            key=lambda request: request.number,
+        )
 
     @staticmethod
     def _tokens(request: Request) -> int:
@@ -241,14 +244,14 @@ class Chunked:
         insort(self.waiting, request, key=lambda one: (one.arrival, one.number))
 
     def _used(self) -> set[int]:
-        return {block for one in self.running for block in one.blocks[: one.shared]}
+        return {block for request in self.running for block in request.blocks[: request.shared]}
 
     def _held(self) -> int:
         """Pages in use, with what the next iteration computes."""
         own = sum(
-            math.ceil((one.computed + one.chunk) / self._kind.block)
-            - one.shared * self._size // self._kind.block
-            for one in self.running
+            math.ceil((request.computed + request.chunk) / self._kind.block)
+            - request.shared * self._size // self._kind.block
+            for request in self.running
         )
         return own + len(self._used()) * self._size // self._kind.block
 
@@ -326,8 +329,8 @@ class Chunked:
             budget, free = budget - request.chunk, free - 1
             self._evict()
         prompts = [one for one in self.running if one.phase == "prompt" and one.chunk]
-        tokens = sum(one.chunk for one in prompts)
-        behind = sum(one.chunk * one.computed for one in prompts) / max(tokens, 1)
+        tokens = sum(prompt.chunk for prompt in prompts)
+        behind = sum(prompt.chunk * prompt.computed for prompt in prompts) / max(tokens, 1)
         context = sum(one.computed for one in decoding)
         return IterationBatch(tokens, behind, len(decoding), context, len(self.running))
 
@@ -368,13 +371,13 @@ def serve_chunked(trace: RequestTrace, kind: InstanceKind, profile: LayerProfile
     now = 0.0
 
     def arrive(request: Request) -> None:
-        min(instances, key=lambda one: len(one.waiting) + len(one.running)).wait(request)
+        min(instances, key=lambda instance: len(instance.waiting) + len(instance.running)).wait(request)
 
-    while coming or any(one.waiting or one.running for one in instances):
-        if not any(one.waiting or one.running for one in instances):
+    while coming or any(instance.waiting or instance.running for instance in instances):
+        if not any(instance.waiting or instance.running for instance in instances):
             now = max(now, coming[0].arrival)
             arrive(coming.pop(0))
-        batches = [one.fill() for one in instances]
+        batches = [instance.fill() for instance in instances]
         batches = [batch if batch.sequences else IterationBatch(0, 0.0, 1, 1, 1) for batch in batches]
         seconds = max(iteration(timing, 0, batch)[0] for batch in batches)
         if kind.in_step > 1:

@@ -12,8 +12,8 @@ from proreus.worlds.inference.state.observation import InferenceObservation
 
 def brief(name: str, seconds: float = 60.0, rate: float = 10.0) -> InferenceScenario:
     """A preset with little to do."""
-    found = PRESETS[name]
-    return replace(found, load_=replace(found.load_, seconds=seconds, rate=rate))
+    inference_scenario = PRESETS[name]
+    return replace(inference_scenario, load_=replace(inference_scenario.load_, seconds=seconds, rate=rate))
 
 
 @lru_cache(maxsize=8)

@@ -126,10 +126,10 @@ def test_requests_that_come_in_parts_fare_as_if_they_came_at_once() -> None:
     )
     whole = InferenceCluster(spec, trace_of("whole", arrival, prompt, output), TIMINGS)
     cluster = InferenceCluster(spec, iter(parts), TIMINGS)
-    for one in (whole, cluster):
-        one.advance(3.0)
-        one.lose(0)
-        one.advance()
+    for inference_cluster in (whole, cluster):
+        inference_cluster.advance(3.0)
+        inference_cluster.lose(0)
+        inference_cluster.advance()
     assert len(parts) == 3 and (cluster.rows()[:, c.L_STATUS] == c.COMPLETED).any()
     assert np.array_equal(whole.rows(), cluster.rows(), equal_nan=True)
 

@@ -47,8 +47,8 @@ def chosen(folder: Path, text: str, **flags: object) -> object:
 
 def test_a_file_is_what_is_simulated(tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text(FILE)
-    found = InferenceFlags(cluster=tmp_path / "cluster.yaml").chosen("steady")
-    spec, control = found.machines.spec(), found.control
+    inference_scenario = InferenceFlags(cluster=tmp_path / "cluster.yaml").chosen("steady")
+    spec, control = inference_scenario.machines.spec(), inference_scenario.control
     assert spec.groups == (
         Group("llama3-70b-4xh100-80gb", "prompt", 2),
         Group("llama3-70b-4xa100-80gb", "token", 3),
@@ -60,8 +60,8 @@ def test_a_file_is_what_is_simulated(tmp_path: Path) -> None:
     assert all(control.start.seconds(kind) == pytest.approx(10.0) for kind in spec.kinds)
     assert (control.scale_step, control.migrate_step, control.interval) == (4, 2, 5.0)
     assert (control.limits.least, control.limits.most_in_total) == (1, 30)
-    assert found.machines.shares() == {"llama3-70b": 1.0, "llama3-8b": 3.0}
-    assert from_json(json.loads(json.dumps(found.to_json())), None) == found
+    assert inference_scenario.machines.shares() == {"llama3-70b": 1.0, "llama3-8b": 3.0}
+    assert from_json(json.loads(json.dumps(inference_scenario.to_json())), None) == inference_scenario
     again = InferenceFlags(cluster=tmp_path / "cluster.yaml", interval=20.0).chosen("steady")
     assert again.control.interval == 20.0, "a flag beats the file"
 
@@ -70,10 +70,13 @@ def test_what_a_file_leaves_out_is_as_the_scenario_has_it(tmp_path: Path) -> Non
     (tmp_path / "cluster.yaml").write_text(
         "applications:\n  - application_id: 0\n    scaling_manager: {scale_up_delay: 30}\n"
     )
-    found = InferenceFlags(cluster=tmp_path / "cluster.yaml").chosen("surge")
+    inference_scenario = InferenceFlags(cluster=tmp_path / "cluster.yaml").chosen("surge")
     plain = InferenceFlags().chosen("surge")
-    assert found.machines == plain.machines and found.control.limits == plain.control.limits
-    assert found.control.start.provision_seconds == 30.0
+    assert (
+        inference_scenario.machines == plain.machines
+        and inference_scenario.control.limits == plain.control.limits
+    )
+    assert inference_scenario.control.start.provision_seconds == 30.0
 
 
 @pytest.mark.parametrize(
@@ -94,11 +97,11 @@ def test_what_a_file_leaves_out_is_as_the_scenario_has_it(tmp_path: Path) -> Non
 )
 def test_mistakes_are_named(wrong: str, instead: str, field: str, says: str, tmp_path: Path) -> None:
     line = FILE[: FILE.index(wrong)].count("\n") + 1
-    with pytest.raises(InputError) as found:
+    with pytest.raises(InputError) as exception_info:
         chosen(tmp_path, FILE.replace(wrong, instead, 1))
-    told = str(found.value)
-    assert "cluster.yaml" in told and field in told and says in told and "\n" not in told
-    assert f"cluster.yaml:{line}: " in told
+    message = str(exception_info.value)
+    assert "cluster.yaml" in message and field in message and says in message and "\n" not in message
+    assert f"cluster.yaml:{line}: " in message
 
 
 def test_a_file_without_applications_or_with_two_opinions_is_refused(tmp_path: Path) -> None:

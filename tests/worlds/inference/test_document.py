@@ -89,7 +89,9 @@ def test_limits_hold_whatever_an_agent_wants() -> None:
 def test_victims_have_least_to_do() -> None:
     application, _ = served()
     application.cluster.advance(20.0)
-    least = min(application.active("token"), key=lambda one: (one.sched_memory, one.instance_id))
+    least = min(
+        application.active("token"), key=lambda instance: (instance.sched_memory, instance.instance_id)
+    )
     RLActionExecutor(application, {"max_total_instances": 12}).execute([0.0, -0.2, 0.0])
     assert least not in application.active("token")
 
@@ -159,7 +161,9 @@ def test_rl_simulator_full_cycle() -> None:
     sim.run()
     assert sim.decision_step == 8
     assert len(sim.agent.buffer.rewards) == 8 and np.isfinite(sim.agent.buffer.rewards).all()
-    assert [round(one.total, 9) for one in sim.rewards] == [round(one, 9) for one in sim.agent.buffer.rewards]
+    assert [round(reward.total, 9) for reward in sim.rewards] == [
+        round(reward, 9) for reward in sim.agent.buffer.rewards
+    ]
     assert len(application.cluster.rows()) == 400, "what is under way is served to its end"
     assert sim.agent.figures["entropy"] > 0
 
@@ -172,7 +176,7 @@ def test_an_agent_goes_on_learning_from_pass_to_pass_and_the_seed_decides() -> N
             sim = simulator(served(requests(2, 200, rate=4.0))[0], agent)
             sim.run()
             agent = sim.agent
-            returns.append(sum(one.total for one in sim.rewards))
+            returns.append(sum(reward.total for reward in sim.rewards))
         assert agent is not None and len(agent.buffer.rewards) == 24
         assert np.array_equal(agent.buffer.states[8], agent.buffer.states[0]), (
             "a pass begins at the beginning"

@@ -45,9 +45,9 @@ def test_absurd_measurements_stay_numbers(slack: float, met: float, use: float) 
 
 def test_a_service_twice_as_large_looks_the_same() -> None:
     """Loads are in what a pool can do: twice the requests on twice the instances are no other features."""
-    one = _quiet(look_at("steady"), 1)
+    inference_observation = _quiet(look_at("steady"), 1)
     two = _quiet(look_at("steady"), 2)
-    small, large = pools.encode(one)[0], pools.encode(two)[0]
+    small, large = pools.encode(inference_observation)[0], pools.encode(two)[0]
     alike = [pools.FEATURES.index(name) for name in pools.FEATURES[:3]]
     np.testing.assert_allclose(small[:, alike], large[:, alike], rtol=1e-6)
 

@@ -53,7 +53,7 @@ def test_names_labels_and_buckets_are_those_of_vllm() -> None:
         (vllm.QUEUE_TIME, vllm.REQUEST_BOUNDS),
     ):
         buckets = [sample.labels["le"] for sample in families[name].samples if "le" in sample.labels]
-        assert [float(one) for one in buckets] == [*bounds, float("inf")]
+        assert [float(bucket) for bucket in buckets] == [*bounds, float("inf")]
     for family in families.values():
         for sample in family.samples:
             assert (sample.labels["model_name"], sample.labels["engine"]) == ("llama3-70b", "0")

@@ -24,12 +24,12 @@ from tests.worlds.inference.laws import check
 
 def two(models: bool, servers: tuple[tuple[str, int], ...] = ()) -> tuple[InferenceCluster, ScalingManager]:
     """Two kinds in one pool: of one model, or of two."""
-    one = kind_of("chunked", "layers", 2_000)
-    other = replace(one, name="two", model=replace(MODEL, name="other") if models else MODEL)
+    kind = kind_of("chunked", "layers", 2_000)
+    other = replace(kind, name="two", model=replace(MODEL, name="other") if models else MODEL)
     trace = requests(4, 200, rate=40.0)
     trace = replace(trace, model=np.full(len(trace), int(models), np.int32))
     groups = (Group("one", "mixed", 2), Group("two", "mixed", 2))
-    cluster = InferenceCluster(ClusterSpec((one, other), groups, "jsq"), trace, TIMINGS, 0, 10)
+    cluster = InferenceCluster(ClusterSpec((kind, other), groups, "jsq"), trace, TIMINGS, 0, 10)
     return cluster, ScalingManager(cluster, Limits(most_in_total=10, servers=servers), starting_within(1.0))
 
 
@@ -58,10 +58,10 @@ def test_the_model_that_needs_an_instance_gets_it() -> None:
 def test_no_model_loses_its_last_instance() -> None:
     cluster, manager = two(models=True)
     cluster.advance(2.0)
-    order = [int(one.row) for one in manager.victims("mixed")]
+    order = [int(victim.row) for victim in manager.victims("mixed")]
     assert cluster.run.fleet[order[:2], c.OF_MODEL].tolist() == [0, 1], "the idle one first, never the last"
-    assert all(manager.scale_down_full(one) for one in manager.victims("mixed")[:2])
-    assert not any(manager.scale_down_full(one) for one in manager.victims("mixed"))
+    assert all(manager.scale_down_full(victim) for victim in manager.victims("mixed")[:2])
+    assert not any(manager.scale_down_full(victim) for victim in manager.victims("mixed"))
     assert kinds(cluster) == [1, 1]
     cluster.advance()
     check(cluster)
@@ -96,9 +96,9 @@ def test_classes_count_by_their_weights() -> None:
     rows[:, c.L_OUTPUT], rows[:, c.L_SERVICE] = 1, (0, 0, 1, 1)
     rows[:, c.L_FIRST] = rows[:, c.L_ENDED] = (1.0, 5.0, 5.0, 50.0)  # kept, late, kept, late
     arrived = np.array([0, 0, 1, 1, 1], np.int32)  # the fifth never ended
-    found = measures_of(rows, arrived, Spending(), [], options)
-    assert found["slo_attainment"] == pytest.approx(100 * (4 + 1) / (2 * 4 + 3 * 1))
-    assert found["attainment_first_class"] == 50.0
-    assert found["attainment_second_class"] == pytest.approx(100 / 3)
+    measures = measures_of(rows, arrived, Spending(), [], options)
+    assert measures["slo_attainment"] == pytest.approx(100 * (4 + 1) / (2 * 4 + 3 * 1))
+    assert measures["attainment_first_class"] == 50.0
+    assert measures["attainment_second_class"] == pytest.approx(100 / 3)
     met, _, _ = promises(rows, options)
     assert missed_share(rows, met, options) == pytest.approx(0.5)

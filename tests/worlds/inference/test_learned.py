@@ -106,9 +106,9 @@ def test_a_pool_that_is_loaded_unevenly_swaps_an_instance() -> None:
 
 def test_it_says_what_it_saw_and_why_so_many() -> None:
     policy, seen = Learned("told", knobs_of(first_knobs())), look_at("steady")
-    told = policy.explain(seen)
-    assert told.decision == policy.fresh(0).decide(seen)
-    for verdict in told.verdicts:
+    explanation = policy.explain(seen)
+    assert explanation.decision == policy.fresh(0).decide(seen)
+    for verdict in explanation.verdicts:
         assert {"arriving", "forecast", "margin", "backlog", "use", "in all"} <= set(verdict.scores)
 
 

@@ -44,10 +44,10 @@ def test_a_share_lies_between_the_edges_of_its_bucket(values: list[float], limit
 @given(SECONDS, st.floats(0.01, 0.99))
 def test_a_quantile_lies_in_the_bucket_of_the_true_one(values: list[float], share: float) -> None:
     true = sorted(values)[math.ceil(share * len(values)) - 1]
-    found = observed(values).quantile(share)
+    quantile = observed(values).quantile(share)
     place = np.searchsorted(TTFT_BOUNDS, true)
     low = 0.0 if place == 0 else TTFT_BOUNDS[place - 1]
-    assert low <= found <= TTFT_BOUNDS[place]
+    assert low <= quantile <= TTFT_BOUNDS[place]
 
 
 @given(SECONDS, SECONDS)
@@ -86,10 +86,10 @@ def test_a_replica_that_restarted_counts_from_nothing() -> None:
 
 def test_prompts_that_are_computed_count_as_pending() -> None:
     first_tokens = observed([0.1] * 12)
-    one = replace(sample(10.0, ended=10, running=5, waiting=2), ttft=first_tokens)
-    assert one.prompts == 5.0  # 17 came, 12 have had a token
-    assert replace(one, served=2.0).prompts == 2.0  # many were aborted: those that wait at least
-    assert replace(one, served=500.0).prompts == 7.0
+    replica_sample = replace(sample(10.0, ended=10, running=5, waiting=2), ttft=first_tokens)
+    assert replica_sample.prompts == 5.0  # 17 came, 12 have had a token
+    assert replace(replica_sample, served=2.0).prompts == 2.0  # many were aborted: those that wait at least
+    assert replace(replica_sample, served=500.0).prompts == 7.0
 
 
 def collector(**more: object) -> LiveCollector:
@@ -189,8 +189,8 @@ def test_it_sees_what_the_collector_of_the_simulator_sees() -> None:
         for place in range(fleet.places):
             text = fleet.metrics(place, "mixed")
             readings[str(place)] = Absent() if text is None else read_text(text.decode(), fleet.now)
-        found, true = live.look(fleet.now, {"mixed": readings}), inside.look()
-        seen, pool = found.observation, true.pools[0]
+        live_look, true = live.look(fleet.now, {"mixed": readings}), inside.look()
+        seen, pool = live_look.observation, true.pools[0]
         mine = seen.pools[0]
         assert (mine.active, mine.waiting, mine.running) == (pool.active, pool.waiting, pool.running)
         assert len(mine.starting) == len(pool.starting)
@@ -201,7 +201,7 @@ def test_it_sees_what_the_collector_of_the_simulator_sees() -> None:
             assert seen.traffic.requests == pytest.approx(true.traffic.requests)
             assert seen.traffic.ended == true.traffic.ended
             assert seen.traffic.ttft == pytest.approx(true.traffic.ttft)
-            assert found.met.low - 1e-9 <= true.traffic.met <= found.met.high + 1e-9
+            assert live_look.met.low - 1e-9 <= true.traffic.met <= live_look.met.high + 1e-9
         if step == 5:
             fleet.scale("mixed", 6)
             live.ordered(fleet.now, {"mixed": 6})

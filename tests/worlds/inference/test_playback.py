@@ -34,15 +34,15 @@ def file(arrival: F64, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("scenario", ["steady", "surge", "day", "colocated"])
 def test_it_is_played_whole_whatever_the_scenario(scenario: str, file: Path, arrival: F64) -> None:
-    found = InferenceFlags(scenario=scenario, trace=file).chosen()
+    inference_scenario = InferenceFlags(scenario=scenario, trace=file).chosen()
     for seed in (0, 7):
-        trace = found.load(seed)
+        trace = inference_scenario.load(seed)
         assert trace.arrival.tolist() == pytest.approx((arrival - FIRST - (arrival[0] - FIRST)).tolist())
         assert trace.prompt.tolist() == list(range(100, 500))
     span = arrival[-1] - arrival[0]
-    told = found.caution((0, 1))
-    assert f"400 requests are played over {span:,.1f} s" in told
-    assert f"out of 400 requests of the file, which spans {span:,.1f} s; every seed" in told
+    caution = inference_scenario.caution((0, 1))
+    assert f"400 requests are played over {span:,.1f} s" in caution
+    assert f"out of 400 requests of the file, which spans {span:,.1f} s; every seed" in caution
 
 
 def test_it_is_played_otherwise_where_asked(file: Path, arrival: F64) -> None:
@@ -90,8 +90,8 @@ def test_numbers_that_cannot_be_meant_are_refused(flags: dict[str, float], file:
 
 @pytest.mark.parametrize("verb", [("simulate",), ("compare", "--policies", "static", "--seeds", "1")])
 def test_the_command_says_what_it_plays(verb: tuple[str, ...], file: Path, tmp_path: Path) -> None:
-    found = run_process(verb[0], "inference", "--trace", str(file), *verb[1:], cwd=tmp_path)
-    assert "400 requests are played over" in found.out
+    process = run_process(verb[0], "inference", "--trace", str(file), *verb[1:], cwd=tmp_path)
+    assert "400 requests are played over" in process.out
 
 
 @pytest.mark.parametrize(

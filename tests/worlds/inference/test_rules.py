@@ -57,8 +57,8 @@ def test_kpa_panics_over_seconds_and_calms_down_over_a_minute() -> None:
 
 
 def test_the_oracle_is_ready_for_what_will_come() -> None:
-    found = Oracle("oracle").decide(seen(pool("prompt", pending_tokens=0), pool("token")))
-    assert found == Scale(prompt=4, token=2), "7 and 2.8 instances of work"
+    scale = Oracle("oracle").decide(seen(pool("prompt", pending_tokens=0), pool("token")))
+    assert scale == Scale(prompt=4, token=2), "7 and 2.8 instances of work"
     assert Oracle("oracle").decide(replace(seen(pool("prompt"), pool("token")), future=None)) == NOTHING
 
 

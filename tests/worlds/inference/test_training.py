@@ -25,12 +25,12 @@ def test_missed_promises_cost_as_many_gpu_hours_again() -> None:
 
 def test_windows_are_drawn_by_their_seed_from_all_of_a_day() -> None:
     day = replace(brief("day"), load_=replace(brief("day").load_, seconds=86_400.0))
-    one, again, other = (windows_of(day, seed, 20, 3_600.0) for seed in (1, 1, 2))
-    assert one == again != other
-    begins = [window.scenario.load_.begins for window in one]
+    windows, again, other = (windows_of(day, seed, 20, 3_600.0) for seed in (1, 1, 2))
+    assert windows == again != other
+    begins = [window.scenario.load_.begins for window in windows]
     assert min(begins) >= 0.0 and max(begins) <= 86_400.0 - 3_600.0 and np.ptp(begins) > 40_000.0
-    assert {window.scenario.load_.seconds for window in one} == {3_600.0}
-    assert len({window.seed for window in one}) == 20
+    assert {window.scenario.load_.seconds for window in windows} == {3_600.0}
+    assert len({window.seed for window in windows}) == 20
 
 
 def test_a_window_begins_with_instances_enough_for_its_first_load() -> None:

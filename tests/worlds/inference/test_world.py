@@ -115,7 +115,7 @@ def test_rewards_are_those_of_all_rows_of_an_interval() -> None:
     options, kinds = scenario.control, scenario.machines.spec().kinds
     most = options.limits.most_in_total * options.interval
     dearest = max(kind.gpus * kind.gpu.price for kind in kinds) / 3600.0
-    weight = np.array([one.weight for one in options.classes])
+    weight = np.array([class_.weight for class_ in options.classes])
     bill, rewards, missed = spending(simulation.cluster), [], []
     while (seen := simulation.next_decision()) is not None:
         change, before = rule.decide(seen), simulation.cluster.ended
@@ -170,7 +170,10 @@ def test_conversations_find_their_beginnings_where_instances_keep_them() -> None
         replace(short, prefix_cache="off").chosen("conversations"),
         replace(short, scheduler="token_jsq").chosen("conversations"),
     )
-    hits = [measures(one, "static").get("prefix_hits") for one in (known, blind, without)]
+    hits = [
+        measures(inference_scenario, "static").get("prefix_hits")
+        for inference_scenario in (known, blind, without)
+    ]
     assert hits[0] is not None and hits[1] is not None and hits[2] is None
     prefix = known.load(0).prefix
     assert prefix is not None

@@ -257,9 +257,9 @@ class History:
                 self.open.bind_pod(pod.name, name, devices, self.clock)
             case Preempt(node=n):
                 name = observation.compiled.workload.nodes[n].name
-                found = observation.victims(n)
-                assert found is not None
-                for victim in [observation.compiled.workload.pods[p].name for p in found[0]]:
+                victims = observation.victims(n)
+                assert victims is not None
+                for victim in [observation.compiled.workload.pods[p].name for p in victims[0]]:
                     self._remove(victim)
                 self.open.bind_pod(pod.name, name, 0, self.clock)
                 self.told["preempt"] += 1

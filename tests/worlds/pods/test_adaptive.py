@@ -229,11 +229,11 @@ def test_what_ships_does_better_by_what_is_asked_of_it(
 ) -> None:
     """Over seeds that nobody trained on; and it is one of the package's own wherever policies are named."""
     assert POLICIES.is_own(f"learned@{objective}")
-    found = {"learned": 0.0, f"learned@{objective}": 0.0}
+    names = {"learned": 0.0, f"learned@{objective}": 0.0}
     for work in map(scenario.load, range(300, 306)):
-        for name in found:
-            found[name] += simulate(work, make_policy(name), scenario.options).measures[measure]
-    assert found[f"learned@{objective}"] < found["learned"]
+        for name in names:
+            names[name] += simulate(work, make_policy(name), scenario.options).measures[measure]
+    assert names[f"learned@{objective}"] < names["learned"]
 
 
 def test_what_ships_says_where_an_objective_means_nothing(gpu_work: Compiled) -> None:

@@ -77,11 +77,11 @@ def test_the_best_play_in_the_simulator_is_no_better_than_the_bound_and_little_w
 
 def played(cases: list[Compiled]) -> float:
     """Mean completion of the best play through the simulated plugin, over these cases."""
-    found = []
+    name = []
     for seed, case in enumerate(cases):
         player = BlindPlayer(best_play(told=False), len(case.workload.nodes), seed)
-        found.append(float(simulate(case, VolcanoPlugin("blind", player)).measures["jct_mean"]))
-    return float(np.mean(found))
+        name.append(float(simulate(case, VolcanoPlugin("blind", player)).measures["jct_mean"]))
+    return float(np.mean(name))
 
 
 @pytest.mark.golden

@@ -42,13 +42,13 @@ def test_the_combined_policy_decides_as_the_expert_for_the_demand(
 ) -> None:
     both = tmp_path / "both"
     assert main(["combine", "pods", str(runs / "gpu"), str(runs / "plain"), "--out", str(both)]) == 0
-    told = capsys.readouterr().out
-    assert "expert: gpu@12" in told and "objectives: gpu_allocation, wait" in told
-    found = load_checkpoint(both, VERSION)
-    assert found.tensors["stands"][0] == pytest.approx(
+    message = capsys.readouterr().out
+    assert "expert: gpu@12" in message and "objectives: gpu_allocation, wait" in message
+    checkpoint = load_checkpoint(both, VERSION)
+    assert checkpoint.tensors["stands"][0] == pytest.approx(
         demand_figures(parse_scenario("gpu@12", None).of_part("train").load(0))
     )
-    assert np.linalg.norm(found.tensors["weights"], axis=-1) == pytest.approx(LENGTH)
+    assert np.linalg.norm(checkpoint.tensors["weights"], axis=-1) == pytest.approx(LENGTH)
     for scenario, expert in (
         (parse_scenario("gpu@12", None), "gpu"),
         (parse_scenario("small", None), "plain"),
@@ -77,13 +77,13 @@ def test_an_expert_that_is_named_first_takes_the_place_of_one_that_was_there(
     gpu = str(runs / "gpu")
     assert main(["combine", "pods", gpu, "first_fit=small,medium", "--out", str(before)]) == 0
     assert main(["combine", "pods", gpu, "best_fit=small", str(before), "--out", str(after)]) == 0
-    found, former = load_checkpoint(after, VERSION), load_checkpoint(before, VERSION)
-    assert found.card.config == {
+    checkpoint, former = load_checkpoint(after, VERSION), load_checkpoint(before, VERSION)
+    assert checkpoint.card.config == {
         "experts": ["gpu@12", "small", "medium"],
         "objectives": ["gpu_allocation", "completion"],
         "trained": {"gpu@12": ["gpu_allocation"], "small": ["completion"], "medium": ["completion"]},
     }
-    small, medium = found.tensors["weights"][:, 1], found.tensors["weights"][:, 2]
+    small, medium = checkpoint.tensors["weights"][:, 1], checkpoint.tensors["weights"][:, 2]
     best_fit = weights_of_rule("best_fit")
     assert small == pytest.approx(np.stack([best_fit, best_fit]) * LENGTH / np.linalg.norm(best_fit[0]))
     assert (medium == former.tensors["weights"][:, 2]).all()
@@ -94,30 +94,30 @@ def test_a_run_for_another_measure_gives_the_expert_that_is_there_another_object
 ) -> None:
     """Also for workloads that it was not trained on; what there was before stays as it was."""
     first, second, third = (tmp_path / name for name in ("first", "second", "third"))
-    told = ["first_fit=small,medium", str(runs / "gpu")]
-    assert main(["combine", "pods", *told, "--out", str(first)]) == 0
+    messages = ["first_fit=small,medium", str(runs / "gpu")]
+    assert main(["combine", "pods", *messages, "--out", str(first)]) == 0
     plain = f"{runs / 'plain'}=small,medium"
     assert main(["combine", "pods", str(first), plain, "--out", str(second)]) == 0
-    found, before = load_checkpoint(second, VERSION), load_checkpoint(first, VERSION)
-    assert found.card.config["objectives"] == ["completion", "wait", "gpu_allocation"]
-    assert found.card.config["trained"] == {
+    checkpoint, before = load_checkpoint(second, VERSION), load_checkpoint(first, VERSION)
+    assert checkpoint.card.config["objectives"] == ["completion", "wait", "gpu_allocation"]
+    assert checkpoint.card.config["trained"] == {
         "small": ["completion", "wait"],
         "medium": ["completion", "wait"],
         "gpu@12": ["gpu_allocation"],
     }
-    usual, waits, _ = found.tensors["weights"]
+    usual, waits, _ = checkpoint.tensors["weights"]
     assert (usual == before.tensors["weights"][0]).all()
     assert (waits[0] == waits[1]).all() and (waits[0] != usual[0]).any()
     assert (waits[2] == usual[2]).all()  # stands in
     assert main(["combine", "pods", str(second), "--out", str(third)]) == 0
-    assert load_checkpoint(third, VERSION).card.config == found.card.config
+    assert load_checkpoint(third, VERSION).card.config == checkpoint.card.config
 
 
 def test_a_rule_and_a_checkpoint_are_experts_for_what_they_are_told(
     runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told, both = f"{runs / 'gpu' / 'best'}=gpu@12,gpu@20", tmp_path / "both"
-    assert main(["combine", "pods", told, "first_fit=small", "--out", str(both)]) == 0
+    message, both = f"{runs / 'gpu' / 'best'}=gpu@12,gpu@20", tmp_path / "both"
+    assert main(["combine", "pods", message, "first_fit=small", "--out", str(both)]) == 0
     capsys.readouterr()
     card = load_checkpoint(both, VERSION).card
     assert card.config["experts"] == ["gpu@12", "gpu@20", "small"] and card.trained_on == ("gpu@12",)
@@ -184,5 +184,5 @@ def test_what_cannot_be_combined_is_told_in_one_line(
     words = [str(runs / source)] if source else []
     capsys.readouterr()
     assert main(["combine", "pods", *words, "--out", str(tmp_path / "x")]) == 2
-    told = capsys.readouterr().err
-    assert says in told and told.count("\n") == 1
+    message = capsys.readouterr().err
+    assert says in message and message.count("\n") == 1

@@ -52,13 +52,13 @@ def compare_with_reference(watched: Watched, observation: PodObservation) -> Non
         assert expected == ((plugin, curable) if refusals[n] else None)
         assert mask[n] == (verdict is None)
         candidate = dry_run(state, workload.budgets, observation.subject, n)
-        found = observation.victims(n)
+        victims = observation.victims(n)
         if candidate is None:
-            assert found is None or found[0] == []
+            assert victims is None or victims[0] == []
         else:
-            assert found is not None
-            assert [names[victim] for victim in found[0]] == [each.pod.name for each in candidate.victims]
-            assert found[1] == candidate.violations
+            assert victims is not None
+            assert [names[victim] for victim in victims[0]] == [each.pod.name for each in candidate.victims]
+            assert victims[1] == candidate.violations
         preempts = verdict is not None and verdict.resolvable and candidate is not None
         assert mask[count + n] == (preempts and observation.subject.spec.may_preempt)
     assert mask[2 * count :] == [True, True]

@@ -38,8 +38,8 @@ def test_listed_pods_and_sums_leave_the_same_room() -> None:
 
 def test_gpus_are_held_as_told_or_tightest() -> None:
     shared = Pod("g", PodSpec(Resources(cpu=100), GpuRequest(1, 400)))
-    told = observe([NodeNow(NODE, (Running(shared, 0b10),), gpu_used=(300,))], POD)
-    assert told.state.gpu_left[0].tolist() == [700, 600]
+    pod = observe([NodeNow(NODE, (Running(shared, 0b10),), gpu_used=(300,))], POD)
+    assert pod.state.gpu_left[0].tolist() == [700, 600]
     tightest = observe([NodeNow(NODE, (Running(shared),), gpu_used=(300,))], POD)
     assert tightest.state.gpu_left[0].tolist() == [300, 1000]
 
@@ -59,15 +59,15 @@ def test_pods_placed_in_one_go_are_those_placed_one_by_one() -> None:
         )
         for n in range(2)
     ]
-    told = observe(nodes, POD)
-    cluster, state = told.cluster, empty_state(told.cluster)
+    pod = observe(nodes, POD)
+    cluster, state = pod.cluster, empty_state(pod.cluster)
     for index, (n, running) in enumerate(((n, one) for n, now in enumerate(nodes) for one in now.running), 1):
         held = running.pod.spec.gpu
         left = state.gpu_left[n]
         devices = int(tightest_devices(left, 2, held.count, held.milli)) if held.count else 0
         place(cluster, state, index, n, devices, running.since)
     for column in State.__annotations__:
-        assert np.array_equal(getattr(told.state, column), getattr(state, column)), column
+        assert np.array_equal(getattr(pod.state, column), getattr(state, column)), column
 
 
 @pytest.mark.parametrize(
@@ -97,9 +97,9 @@ def test_a_description_has_the_room_of_the_world_it_describes(workload: Workload
             on.sort(key=lambda pod: int(seen.state.pod_rank[pod]))
             running = tuple(Running(workload.pods[i], int(seen.state.pod_devices[i])) for i in on)
             now.append(NodeNow(node, running))
-        told = observe(now, seen.subject, seen.waiting)
-        base = np.isin(np.array(compiled.columns), np.array(told.compiled.columns))
-        assert np.array_equal(told.state.free, seen.state.free[:, base])
-        assert np.array_equal(told.state.gpu_left, seen.state.gpu_left)
-        assert told.refusals().tolist() == seen.refusals().tolist()
+        pod_observation = observe(now, seen.subject, seen.waiting)
+        base = np.isin(np.array(compiled.columns), np.array(pod_observation.compiled.columns))
+        assert np.array_equal(pod_observation.state.free, seen.state.free[:, base])
+        assert np.array_equal(pod_observation.state.gpu_left, seen.state.gpu_left)
+        assert pod_observation.refusals().tolist() == seen.refusals().tolist()
         world.apply(policy.decide(seen))

@@ -208,13 +208,13 @@ def taken(left: Sequence[int], devices: Sequence[int], milli: int) -> list[int]:
 def believed(observation: PodObservation) -> ClusterState:
     """What runs where, for the reference."""
     workload, state = observation.compiled.workload, observation.state
-    found = ClusterState(workload.nodes)
+    cluster_state = ClusterState(workload.nodes)
     for p, n in enumerate(state.pod_node.tolist()):
         if n >= 0:
             mask = int(state.pod_devices[p])
             devices = tuple(d for d in range(mask.bit_length()) if mask >> d & 1)
-            found.restore(Running(workload.pods[p], n, 0.0, int(state.pod_rank[p]), devices))
-    return found
+            cluster_state.restore(Running(workload.pods[p], n, 0.0, int(state.pod_rank[p]), devices))
+    return cluster_state
 
 
 def encoded(compiled: Compiled, state: State, c: int, n: int) -> tuple[dict[str, float], int]:

@@ -48,30 +48,36 @@ def replay(*pods: PodTrace, since: float = 0.0, until: float = math.inf, **parts
 
 
 def test_arrivals_durations_and_start_latency_are_those_that_were() -> None:
-    found = replay(life("a", 10, 10.5, 11.5, 31.5, owner="Job/j"), life("b", 20, 21, 22, 32, spec=LARGE))
-    first, second = found.workload.pods
+    trace_replay = replay(
+        life("a", 10, 10.5, 11.5, 31.5, owner="Job/j"), life("b", 20, 21, 22, 32, spec=LARGE)
+    )
+    first, second = trace_replay.workload.pods
     assert (first.name, first.arrival, first.duration, first.job) == ("a", 10.0, 20.0, "Job/j")
     assert (second.arrival, second.duration, second.spec.priority) == (20.0, 10.0, 5)
-    assert found.workload.nodes[0].pace.start_seconds == 1.0
-    assert not (found.censored or found.left_out or found.disturbed or found.changed_nodes)
+    assert trace_replay.workload.nodes[0].pace.start_seconds == 1.0
+    assert not (
+        trace_replay.censored or trace_replay.left_out or trace_replay.disturbed or trace_replay.changed_nodes
+    )
 
 
 def test_who_had_not_ended_stays_and_that_is_told() -> None:
-    found = replay(life("runs", 10, 11, 12), life("waits", 20), life("later", 30, 31, 32, 90), until=50)
-    assert [pod.duration for pod in found.workload.pods] == 3 * [math.inf]
-    assert found.censored == 3
-    assert "3 had not ended and stay to the end" in found.told
+    trace_replay = replay(
+        life("runs", 10, 11, 12), life("waits", 20), life("later", 30, 31, 32, 90), until=50
+    )
+    assert [pod.duration for pod in trace_replay.workload.pods] == 3 * [math.inf]
+    assert trace_replay.censored == 3
+    assert "3 had not ended and stay to the end" in trace_replay.told
 
 
 def test_who_was_there_before_is_where_it_was() -> None:
-    found = replay(
+    trace_replay = replay(
         life("there", 0, 1, 2, 60),
         life("over", 0, 1, 2, 30),
         life("waited", 5, 50, 51, 80),
         life("new", 45, 46, 47, 70),
         since=40,
     )
-    pods = {pod.name: pod for pod in found.workload.pods}
+    pods = {pod.name: pod for pod in trace_replay.workload.pods}
     assert pods.keys() == {"there", "waited", "new"}
     assert (pods["there"].node, pods["there"].arrival, pods["there"].duration) == ("n", 0.0, 20.0)
     assert (pods["waited"].node, pods["waited"].arrival, pods["waited"].duration) == ("", 0.0, 29.0)
@@ -81,10 +87,10 @@ def test_who_was_there_before_is_where_it_was() -> None:
 def test_what_cannot_be_replayed_is_left_out_and_told() -> None:
     gave_up = life("gave up", 10, None, None, 20, end="deleted")
     victim = life("victim", 10, 11, 12, 15, end="preempted")
-    found = replay(gave_up, victim)
-    assert [pod.name for pod in found.workload.pods] == ["victim"]
-    assert (found.left_out, found.disturbed) == (1, 1)
-    assert "1 were deleted before they had a node" in found.told
+    trace_replay = replay(gave_up, victim)
+    assert [pod.name for pod in trace_replay.workload.pods] == ["victim"]
+    assert (trace_replay.left_out, trace_replay.disturbed) == (1, 1)
+    assert "1 were deleted before they had a node" in trace_replay.told
 
 
 def test_a_node_counts_as_it_was_for_most_of_the_time() -> None:
@@ -98,10 +104,10 @@ def test_a_node_counts_as_it_was_for_most_of_the_time() -> None:
         NodeTrace("m", AT + 60, None),
         NodeTrace("late", AT + 200, other),
     )
-    found = replay(life("a", 10, 11, 12, 20), nodes=nodes)
-    assert [node.name for node in found.workload.nodes] == ["m", "n"]
-    assert not found.workload.nodes[1].unschedulable
-    assert found.changed_nodes == 2
+    trace_replay = replay(life("a", 10, 11, 12, 20), nodes=nodes)
+    assert [node.name for node in trace_replay.workload.nodes] == ["m", "n"]
+    assert not trace_replay.workload.nodes[1].unschedulable
+    assert trace_replay.changed_nodes == 2
     early = replay(life("a", 10, 11, 12, 20), nodes=nodes, since=12, until=29)
     assert early.workload.nodes[1].unschedulable
 
@@ -121,13 +127,13 @@ def test_where_nothing_happened_one_line_says_so() -> None:
 
 def test_pods_drawn_anew_come_when_pods_came() -> None:
     was = replay(life("there", 0, 1, 2), *(life(f"p{n}", 10 + n, 20, 20, 20 + n) for n in range(30)), since=5)
-    one, other = drawn_anew(was, 1), drawn_anew(was, 2)
-    assert [pod.arrival for pod in one.pods] == [pod.arrival for pod in was.workload.pods]
-    assert one != other
-    assert drawn_anew(was, 1) == one
-    assert one.pods[0] == was.workload.pods[0], "who was there stays"
+    workload, other = drawn_anew(was, 1), drawn_anew(was, 2)
+    assert [pod.arrival for pod in workload.pods] == [pod.arrival for pod in was.workload.pods]
+    assert workload != other
+    assert drawn_anew(was, 1) == workload
+    assert workload.pods[0] == was.workload.pods[0], "who was there stays"
     known = {(pod.spec, pod.duration) for pod in was.workload.pods}
-    assert {(pod.spec, pod.duration) for pod in one.pods} <= known
+    assert {(pod.spec, pod.duration) for pod in workload.pods} <= known
 
 
 def test_who_had_not_ended_is_drawn_with_the_length_of_one_that_lasted_longer() -> None:
@@ -142,11 +148,11 @@ def test_who_had_not_ended_is_drawn_with_the_length_of_one_that_lasted_longer() 
 
 def test_what_pods_really_used_is_what_load_aware_scores_see() -> None:
     asked = SMALL.requests.cpu
-    found = replay(
+    trace_replay = replay(
         life("busy", 0, 1, 2, 30, used=PodUsed(asked * 0.5, asked * 0.1, 1 << 20)),
         life("unknown", 1, 2, 3, 40),
     )
-    busy, unknown = found.workload.pods
+    busy, unknown = trace_replay.workload.pods
     assert (busy.spec.usage, busy.spec.usage_deviation) == (0.5, 0.1)
     assert unknown.spec == SMALL
     stays = life("stays", 80, 80, 80, used=PodUsed(asked * 0.25, 0.0, 0))

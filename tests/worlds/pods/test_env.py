@@ -98,9 +98,9 @@ def test_episodes_after_a_seed_follow_from_it_and_differ() -> None:
 
 
 def test_the_constructors_seed_is_that_of_the_first_reset() -> None:
-    quiet, told = PodsEnv(generator=TINY, seed=5), PodsEnv(generator=TINY)
-    assert same(quiet.reset()[0], told.reset(seed=5)[0])
-    assert same(quiet.reset()[0], told.reset()[0])
+    quiet, pods_env = PodsEnv(generator=TINY, seed=5), PodsEnv(generator=TINY)
+    assert same(quiet.reset()[0], pods_env.reset(seed=5)[0])
+    assert same(quiet.reset()[0], pods_env.reset()[0])
 
 
 def test_a_fixed_workload_is_every_episode() -> None:

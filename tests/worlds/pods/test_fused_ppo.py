@@ -119,13 +119,13 @@ def run(config: FusedPPOConfig, saved: Arrays | None = None) -> list[Update]:
     return list(fused_ppo(config, short_batch(), saved=saved))
 
 
-def same(one: Update, two: Update) -> bool:
+def same(update: Update, two: Update) -> bool:
     """Equal but for the time it took."""
     untimed = [
         {name: value for name, value in each.figures.items() if name != "steps_per_second"}
-        for each in (one, two)
+        for each in (update, two)
     ]
-    return one.number == two.number and str(untimed[0]) == str(untimed[1])  # NaN is not equal to itself
+    return update.number == two.number and str(untimed[0]) == str(untimed[1])  # NaN is not equal to itself
 
 
 def params(update: Update) -> F32:
@@ -137,7 +137,7 @@ def test_same_seed_same_result_whatever_the_threads() -> None:
     runs = [run(replace(SHORT, threads=threads)) for threads in (1, 2, 3)]
     for other in runs[1:]:
         assert bits(params(other[-1])) == bits(params(runs[0][-1]))
-        assert all(same(one, two) for one, two in zip(runs[0], other, strict=True))
+        assert all(same(update, two) for update, two in zip(runs[0], other, strict=True))
     changed = run(replace(SHORT, seed=1))
     assert bits(params(changed[-1])) != bits(params(runs[0][-1]))
 

@@ -111,8 +111,8 @@ def test_a_teacher_that_chooses_as_the_pupil_is_agreed_with(work: Compiled) -> N
 
 def test_the_pupil_may_play_while_the_teacher_says_what_it_would_do(work: Compiled) -> None:
     spread, packed = shown_by("worst_fit", work), shown_by("worst_fit", work, rule())
-    told = [shown.rows[:, 0, ORDER].tolist() for shown in (spread, packed)]
-    assert told[0] != told[1]
+    rows = [shown.rows[:, 0, ORDER].tolist() for shown in (spread, packed)]
+    assert rows[0] != rows[1]
     assert likes(packed, rule()) < 0.9  # the choices are the teacher's, not the player's
 
 
@@ -124,9 +124,9 @@ def test_fewer_decisions_are_noted_where_fewer_are_asked_for(work: Compiled) -> 
 def test_a_pupil_learns_another_rule(work: Compiled) -> None:
     shown = shown_by("worst_fit", work)
     before = likes(shown, rule())
-    found, figures = fitted(rule(), shown, CONFIG)
-    assert before < 0.5 and likes(shown, found) > 0.9
-    assert figures["agreement"] == pytest.approx(likes(shown, found), abs=0.02)
+    linear_scorer, figures = fitted(rule(), shown, CONFIG)
+    assert before < 0.5 and likes(shown, linear_scorer) > 0.9
+    assert figures["agreement"] == pytest.approx(likes(shown, linear_scorer), abs=0.02)
     assert figures["start_agreement"] == pytest.approx(before, abs=0.02)
 
 
@@ -135,9 +135,9 @@ def test_a_pupil_that_is_always_right_stays_as_it_is(work: Compiled) -> None:
     agreeing = shown.some(
         np.flatnonzero([likes(shown.some(np.array([d])), rule()) for d in range(len(shown))])
     )
-    found, _ = fitted(rule(), agreeing, CONFIG)
+    linear_scorer, _ = fitted(rule(), agreeing, CONFIG)
     for kind in set(agreeing.kind.tolist()):
-        ours, theirs = found.weights[kind], rule().weights[kind]
+        ours, theirs = linear_scorer.weights[kind], rule().weights[kind]
         assert ours @ theirs > 0.99 * np.linalg.norm(ours) * np.linalg.norm(theirs)
 
 
@@ -156,19 +156,22 @@ def by_gaps(worth: np.ndarray, count: int = 400) -> Demonstrations:
 def test_a_pupil_learns_what_gaps_are_worth() -> None:
     worth = np.random.default_rng(2).normal(size=LEVELS)
     shown = by_gaps(worth)
-    found, _ = fitted(rule(), shown, CONFIG)
-    assert likes(shown, found) > 0.95
-    assert likes(shown, replace(found, gaps=np.zeros(0))) < 0.8
+    linear_scorer, _ = fitted(rule(), shown, CONFIG)
+    assert likes(shown, linear_scorer) > 0.95
+    assert likes(shown, replace(linear_scorer, gaps=np.zeros(0))) < 0.8
     without, _ = fitted(rule(), shown, replace(CONFIG, gaps=False))
     assert without.gaps.size == 0 and likes(shown, without) < 0.8
-    kept, _ = fitted(replace(rule(), gaps=found.gaps), shown, replace(CONFIG, gaps=False))
+    kept, _ = fitted(replace(rule(), gaps=linear_scorer.gaps), shown, replace(CONFIG, gaps=False))
     assert likes(shown, kept) > 0.95  # those of the start stay
 
 
 def test_gaps_change_who_is_chosen_and_the_kernel_counts_as_the_fit_does(work: Compiled) -> None:
     worth = 50.0 * np.random.default_rng(1).normal(size=LEVELS)
     knowing = replace(rule(), gaps=worth)
-    plain, other = (simulate(work, policy_of(one), SCENARIO.options).measures for one in (rule(), knowing))
+    plain, other = (
+        simulate(work, policy_of(linear_scorer), SCENARIO.options).measures
+        for linear_scorer in (rule(), knowing)
+    )
     assert plain["gpu_allocation_peak"] != other["gpu_allocation_peak"]
     world = PodsWorld(work, SCENARIO.options)
     recorder = DemonstrationRecorder(world, knowing, WHOLE, np.random.default_rng(0))

@@ -141,8 +141,8 @@ def test_preemption_worked_by_hand(case: Case) -> None:
     names = [p.name for p in observation.compiled.workload.pods]
     codes = observation.refusals()
     for where, expected in case.expected_victims.items():
-        found = observation.victims(where) if codes[where] else None
-        named = None if found is None else ([names[i] for i in found[0]], found[1])
+        victims = observation.victims(where) if codes[where] else None
+        named = None if victims is None else ([names[i] for i in victims[0]], victims[1])
         assert named == expected, where
     if case.expected_preempt is not UNCHECKED:
         assert preemption(observation, case.offset, names) == case.expected_preempt
@@ -168,9 +168,9 @@ def preemption(observation: PodObservation, offset: int, names: list[str]) -> tu
     where = best_candidate(cluster, state, scratch, rule, (c, len(potential), offset % len(potential)))
     if where == NOWHERE:
         return None
-    found = observation.victims(where)
-    assert found is not None
-    return where, [names[i] for i in found[0]]
+    victims = observation.victims(where)
+    assert victims is not None
+    return where, [names[i] for i in victims[0]]
 
 
 @pytest.mark.parametrize("case", SAMPLING_CASES, ids=lambda case: f"{case.nodes} nodes, {case.percentage} %")
@@ -183,10 +183,10 @@ def test_rotating_start(case: RotationCase) -> None:
     observation = observe(Case(name=case.name, nodes=case.nodes, pod=case.pod))
     rule = kube_rule(observation)
     for expected in case.expected:
-        found = find_feasible(
+        feasible = find_feasible(
             observation.cluster, observation.state, observation.scratch, rule, observation.pod_class
         )
-        assert observation.scratch.nodes[:found].tolist() == expected
+        assert observation.scratch.nodes[:feasible].tolist() == expected
 
 
 def test_ratio_strategy_is_piecewise_linear() -> None:

@@ -55,8 +55,8 @@ def agree_on(observation: PodObservation, rule: PodRule, reference: ReferenceKub
             assert rule.parts[PLUGINS.index(plugin), : feasible.size].tolist() == values, plugin
     for n, result in enumerate(expected):
         if result is not None:
-            found = observation.victims(n)
-            names = None if found is None else ([workload.pods[p].name for p in found[0]], found[1])
+            victims = observation.victims(n)
+            names = None if victims is None else ([workload.pods[p].name for p in victims[0]], victims[1])
             # The reference answers for any node; ours only where evicting can be the cure.
             assert names == (reference.victims(pod, n) if result.resolvable else None), workload.nodes[n].name
 

@@ -54,23 +54,23 @@ def same_answers(live: PodObservation, fresh: PodObservation) -> None:
 
 
 def _victims(observation: PodObservation, n: int) -> tuple[list[str], int] | None:
-    found = observation.victims(n)
+    victims = observation.victims(n)
     pods = observation.compiled.workload.pods
-    return None if found is None else ([pods[p].name for p in found[0]], found[1])
+    return None if victims is None else ([pods[p].name for p in victims[0]], victims[1])
 
 
 def same_decisions(live: PodObservation, fresh: PodObservation, kept: dict[str, PodPolicy]) -> None:
     """Every policy decides alike, for the same reasons; so does one that has seen the whole history."""
     for name in NAMES:
-        one, other = make_policy(name), make_policy(name)
-        assert isinstance(one, Explains)
+        policy, other = make_policy(name), make_policy(name)
+        assert isinstance(policy, Explains)
         assert isinstance(other, Explains)
-        told = other.explain(fresh)
-        assert one.explain(live) == told
-        assert one.decide(live) == other.decide(fresh) == told.decision
-        assert _memory(one, live) == _memory(other, fresh)
+        explanation = other.explain(fresh)
+        assert policy.explain(live) == explanation
+        assert policy.decide(live) == other.decide(fresh) == explanation.decision
+        assert _memory(policy, live) == _memory(other, fresh)
         _rewind(kept[name], live)
-        assert kept[name].decide(live) == told.decision
+        assert kept[name].decide(live) == explanation.decision
 
 
 def _memory(policy: PodPolicy, observation: PodObservation) -> tuple[int, ...]:

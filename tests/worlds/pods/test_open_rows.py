@@ -325,9 +325,9 @@ def test_resources_of_ones_own_on_every_node_do_not_move_all_rows_each_time() ->
     pod = Pod("asks", PodSpec(Resources(extended=(("x/217", 1),))))
     observation = cluster.observe(pod)
     assert np.flatnonzero(observation.action_mask()[:300]).tolist() == [217]
-    found = diagnose(observation)
+    diagnosis = diagnose(observation)
     names = observation.compiled.columns
-    assert found.short.shape == (300, len(names) + 1)
-    assert [names[column] for column in np.flatnonzero(found.short.any(axis=0))] == ["x/217"]
+    assert diagnosis.short.shape == (300, len(names) + 1)
+    assert [names[column] for column in np.flatnonzero(diagnosis.short.any(axis=0))] == ["x/217"]
     cluster.update_node(Node("n217", Resources(cpu=4000, memory=8 * GIB, pods=10)))
     assert not cluster.observe(pod).action_mask()[:300].any()

@@ -62,15 +62,15 @@ def rule_policy(rule: str, *, tie: int = ORDERED, cache: bool = True, seed: int 
 def believed(observation: PodObservation) -> ClusterState:
     """What runs where, for the oracle."""
     workload, state = observation.compiled.workload, observation.state
-    found = ClusterState(workload.nodes)
+    cluster_state = ClusterState(workload.nodes)
     for p, n in enumerate(state.pod_node.tolist()):
         if n >= 0:
             mask = int(state.pod_devices[p])
             devices = tuple(d for d in range(mask.bit_length()) if mask >> d & 1)
-            found.restore(
+            cluster_state.restore(
                 Running(workload.pods[p], n, float(state.pod_since[p]), int(state.pod_rank[p]), devices)
             )
-    return found
+    return cluster_state
 
 
 @every_rule
@@ -318,11 +318,11 @@ def fgd_world(*incoming: Pod) -> PodsWorld:
 
 def decisions(world: PodsWorld, policy: RulePolicy) -> list[Decision]:
     """Everything the policy decides from here on."""
-    found = []
+    decisions = []
     while (observation := world.next_decision()) is not None:
-        found.append(policy.decide(observation))
-        world.apply(found[-1])
-    return found
+        decisions.append(policy.decide(observation))
+        world.apply(decisions[-1])
+    return decisions
 
 
 def test_fgd_fills_the_started_device_and_opens_whole_ones_beside_it() -> None:

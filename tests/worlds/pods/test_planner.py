@@ -168,8 +168,8 @@ def test_the_same_seed_gives_the_same_run_and_asking_changes_nothing() -> None:
     explanations = list[Explanation]()
     run = simulate(work, asked, DROPS, inspect=lambda seen: explanations.append(asked.explain(seen)))
     assert places(run) == plain
-    told = [one for one in explanations if "futures that tell them apart" in one.note]
-    assert told and all(one.policy == "planner" and one.chosen for one in told)
+    told = [explanation for explanation in explanations if "futures that tell them apart" in explanation.note]
+    assert told and all(explanation.policy == "planner" and explanation.chosen for explanation in told)
     few = "pods seen so far: 1; futures are drawn from 30 on"
     assert explanations[0].note == f"As fgd decides: {few}."
 

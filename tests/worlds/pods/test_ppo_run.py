@@ -66,11 +66,11 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def assert_same(one: Path, other: Path) -> None:
+def assert_same(path: Path, other: Path) -> None:
     """Two runs have come to the same: the learner, what was judged and what was kept, bit for bit."""
-    assert str(told(one)) == str(told(other))  # NaN is not equal to itself
+    assert str(told(path)) == str(told(other))  # NaN is not equal to itself
     for file in (STATE, "last/weights.safetensors", "best/weights.safetensors"):
-        assert (one / file).read_bytes() == (other / file).read_bytes(), file
+        assert (path / file).read_bytes() == (other / file).read_bytes(), file
 
 
 def test_a_resumed_run_ends_like_an_unbroken_one(whole: Path, tmp_path: Path) -> None:

@@ -58,8 +58,8 @@ def test_a_reward_is_the_time_taken_and_the_time_others_were_held_up() -> None:
     alone = alone_seconds(tasks[0])
     held_up = np.array([0.0, 2.5, 5.0])  # by the second task one other, by the third two
     np.testing.assert_allclose(episode.rewards, -(np.array(taken) + 3.0 * held_up) / alone)
-    one = compile_workload(Workload("w", (a_node("a", 1.0),), tasks[:1], ticked=True))
-    assert play(always(0, 1), one, np.random.default_rng(0)).rewards.tolist() == [-1.0]
+    workload = compile_workload(Workload("w", (a_node("a", 1.0),), tasks[:1], ticked=True))
+    assert play(always(0, 1), workload, np.random.default_rng(0)).rewards.tolist() == [-1.0]
 
 
 def test_a_masked_episode_stays_inside_the_mask() -> None:

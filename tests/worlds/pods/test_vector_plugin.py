@@ -137,10 +137,10 @@ def test_a_task_that_may_go_nowhere_is_delayed_without_asking() -> None:
 def test_an_explanation_says_the_answer_and_the_totals() -> None:
     observation = a_world().next_decision()
     assert observation is not None
-    found = VolcanoPlugin("p", lambda state: 4).explain(observation)
-    assert found.decision == Place(4) and "action 4" in found.note
-    assert found.verdicts[4].total == max(verdict.total for verdict in found.verdicts)
-    assert found.verdicts[0].refused_by
+    explanation = VolcanoPlugin("p", lambda state: 4).explain(observation)
+    assert explanation.decision == Place(4) and "action 4" in explanation.note
+    assert explanation.verdicts[4].total == max(verdict.total for verdict in explanation.verdicts)
+    assert explanation.verdicts[0].refused_by
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -79,8 +79,8 @@ def _parameters(network: torch.nn.Module) -> list[torch.nn.Parameter]:
 
 
 def _slope(parameter: torch.nn.Parameter) -> NDArray[Any]:
-    found = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
-    return found.numpy().ravel()
+    tensor = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+    return tensor.numpy().ravel()
 
 
 @pytest.mark.parametrize("masked", [False, True])
@@ -213,13 +213,13 @@ def test_vectors_of_several_lengths_and_masks_learn_together() -> None:
 def test_the_number_of_threads_does_not_change_the_result() -> None:
     model = fresh_scorer(0)
     stretch = played(model, 0, 512)
-    found = [
+    candidates = [
         improve(Weights(model.kind, model.tensors), [stretch], {**LEARN, "threads": threads})
         for threads in (1, 2)
     ]
     assert (
-        found[0].parameters.tensors["parameters"].tobytes()
-        == found[1].parameters.tensors["parameters"].tobytes()
+        candidates[0].parameters.tensors["parameters"].tobytes()
+        == candidates[1].parameters.tensors["parameters"].tobytes()
     )
 
 

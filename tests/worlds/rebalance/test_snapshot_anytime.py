@@ -26,10 +26,10 @@ QUICK = [case for case in BEST_KNOWN if case[0] in ("snapshot-small@50", "snapsh
 SLOW = [case for case in BEST_KNOWN if case not in QUICK]
 
 
-def carried_out(machines: Machines, found: ProvenPlan) -> int:
+def carried_out(machines: Machines, proven_plan: ProvenPlan) -> int:
     """Pieces after the plan; every migration must be legal in its turn."""
     own = copied(machines)
-    for v, p, numa in found.plan:
+    for v, p, numa in proven_plan.plan:
         assert may_move(own, v, p, numa)
         move(own, v, p, numa)
     return whole_pieces(own)
@@ -42,11 +42,11 @@ def test_plans_are_legal_and_bounds_true_against_trying_everything(
 ) -> None:
     machines = machines_of(snapshot, SIZE, within_clusters=within)
     best = PlainSnapshot(snapshot, SIZE, within_clusters=within).most_pieces(budget)
-    found = find_plan(machines, budget, seconds=2.0)
-    assert len(found.plan) <= budget
-    assert found.bound is not None
-    assert carried_out(machines, found) == found.pieces <= best <= found.bound
-    assert not found.proven or found.pieces == best
+    plan = find_plan(machines, budget, seconds=2.0)
+    assert len(plan.plan) <= budget
+    assert plan.bound is not None
+    assert carried_out(machines, plan) == plan.pieces <= best <= plan.bound
+    assert not plan.proven or plan.pieces == best
 
 
 def reaches_the_best_known(name: str, seed: int) -> None:
@@ -56,9 +56,9 @@ def reaches_the_best_known(name: str, seed: int) -> None:
     before = whole_pieces(machines)
     for budget, known in zip(BUDGETS, BEST_KNOWN[name, seed], strict=True):
         # On a busy machine the clock would judge its neighbours: the figures of the benchmark are for time.
-        found = find_plan(machines, budget, seconds=60.0)
-        assert 0.98 * known <= carried_out(machines, found) - before <= known
-        assert found.bound == before + known
+        plan = find_plan(machines, budget, seconds=60.0)
+        assert 0.98 * known <= carried_out(machines, plan) - before <= known
+        assert plan.bound == before + known
 
 
 @pytest.mark.parametrize(("name", "seed"), QUICK)
@@ -75,9 +75,9 @@ def test_large_snapshots_reach_the_best_known_reduction(name: str, seed: int) ->
 def test_prices_and_the_whole_program_agree_on_the_best_plan() -> None:
     machines = machines_of(generate_snapshot("snapshot-small", 3), 16, within_clusters=False)
     solution = solve(machines, 12, seconds=60)
-    found = find_plan(machines, 12, seconds=30.0)
-    assert solution.optimal and solution.bound <= (found.bound or 0)
-    assert found.proven and found.pieces == solution.bound
+    plan = find_plan(machines, 12, seconds=30.0)
+    assert solution.optimal and solution.bound <= (plan.bound or 0)
+    assert plan.proven and plan.pieces == solution.bound
 
 
 def test_the_same_seed_gives_the_same_plan() -> None:
@@ -88,18 +88,18 @@ def test_the_same_seed_gives_the_same_plan() -> None:
 
 def test_a_plan_that_the_clock_ended_is_legal_and_says_so() -> None:
     machines = machines_of(generate_snapshot("snapshot", 3, 200), 16, within_clusters=False)
-    found = find_plan(machines, 50, seconds=1e-3)
-    assert carried_out(machines, found) == found.pieces > whole_pieces(machines)
-    assert found.by_clock and "the clock ended it" in found.remark(50, 1e-3)
+    plan = find_plan(machines, 50, seconds=1e-3)
+    assert carried_out(machines, plan) == plan.pieces > whole_pieces(machines)
+    assert plan.by_clock and "the clock ended it" in plan.remark(50, 1e-3)
 
 
 def test_without_the_solver_the_search_goes_on_alone_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "highspy", None)
     machines = machines_of(generate_snapshot("snapshot-small", 0), 16, within_clusters=False)
-    found = find_plan(machines, 12, seconds=30.0)
-    assert carried_out(machines, found) == found.pieces > whole_pieces(machines)
-    assert found.bound is None and not found.proven
-    assert "pip install 'proreus[solve]'" in found.remark(12, 30.0)
+    plan = find_plan(machines, 12, seconds=30.0)
+    assert carried_out(machines, plan) == plan.pieces > whole_pieces(machines)
+    assert plan.bound is None and not plan.proven
+    assert "pip install 'proreus[solve]'" in plan.remark(12, 30.0)
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan"), float("inf")])

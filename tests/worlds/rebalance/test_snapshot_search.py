@@ -37,10 +37,10 @@ def carried_out(machines: Machines, plan: np.typing.NDArray[np.int64]) -> int:
 def test_search_and_solver_against_trying_everything(snapshot: Snapshot, budget: int, within: bool) -> None:
     machines = machines_of(snapshot, SIZE, within_clusters=within)
     best = PlainSnapshot(snapshot, SIZE, within_clusters=within).most_pieces(budget)
-    found = search_plan(machines, budget, SearchOptions(effort=20_000, starts=2))
-    assert len(found) <= budget
-    assert carried_out(machines, found) == best
-    solution = solve(machines, budget, seconds=20, start=found)
+    plan = search_plan(machines, budget, SearchOptions(effort=20_000, starts=2))
+    assert len(plan) <= budget
+    assert carried_out(machines, plan) == best
+    solution = solve(machines, budget, seconds=20, start=plan)
     assert solution.optimal
     # The model leaves the order open, so its bound may be more than any order reaches, never less.
     assert solution.bound >= best

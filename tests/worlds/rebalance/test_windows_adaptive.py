@@ -147,8 +147,8 @@ def test_runs_become_experts_and_one_without_a_price_that_others_have_is_named(t
     assert (again.tensors["weights"] == checkpoint.tensors["weights"]).all()
     with pytest.raises(UsageError, match=r"windows/parallel: there is no run with --price 0.05, as others"):
         combine([low, high, _run(tmp_path / "other", 0.5, "windows/parallel")], None)
-    for source, told in (("hotspot", "neither"), (f"{low}/best", "folder of the training run")):
-        with pytest.raises(UsageError, match=told):
+    for source, match in (("hotspot", "neither"), (f"{low}/best", "folder of the training run")):
+        with pytest.raises(UsageError, match=match):
             combine([source], None)
     with pytest.raises(UsageError, match="a run with --price above 0 is an expert"):
         combine([_run(tmp_path / "free", 0.0)], None)
@@ -172,11 +172,11 @@ def test_a_search_may_start_as_what_ships_is_for_its_demand(tmp_path: Path) -> N
 
 
 def test_a_name_may_say_what_counts() -> None:
-    told = MOVE_POLICIES.make("learned@violations=2+migrations=1")
+    policy = MOVE_POLICIES.make("learned@violations=2+migrations=1")
     weighed = MOVE_POLICIES.make("learned", MovePolicyOptions("violations=2,migrations=1"))
-    assert isinstance(told, MovePolicy) and isinstance(weighed, MovePolicy)
-    assert told.experts is not None and weighed.experts is not None
-    assert (told.experts.weights == weighed.experts.weights).all()
+    assert isinstance(policy, MovePolicy) and isinstance(weighed, MovePolicy)
+    assert policy.experts is not None and weighed.experts is not None
+    assert (policy.experts.weights == weighed.experts.weights).all()
 
 
 def test_a_checkpoint_that_does_not_fit_is_refused(tmp_path: Path) -> None:

@@ -76,8 +76,8 @@ def test_a_run_from_an_exported_layout_starts_from_rest(tmp_path: Path) -> None:
 def test_two_lists_in_a_folder_are_a_layout(tmp_path: Path) -> None:
     (tmp_path / "nodes.json").write_text(json.dumps([{"total_cpu": 10, "total_mem": 10}] * 2))
     (tmp_path / "pods.json").write_text(json.dumps([{"request_cpu": 1, "request_mem": 2}] * 3))
-    found = read_layout(tmp_path)
-    assert found.where.tolist() == [0, 0, 1] and found.standing[:, 1].tolist() == [2, 2, 2]
+    layout = read_layout(tmp_path)
+    assert layout.where.tolist() == [0, 0, 1] and layout.standing[:, 1].tolist() == [2, 2, 2]
     with pytest.raises(InputError, match=r"folder of nodes\.json"):
         read_layout(tmp_path / "nodes.json")
 

@@ -61,12 +61,12 @@ def decided(world: WindowsWorld, policy: WindowPolicy) -> Migration:
 def moves_of(world: WindowsWorld, name: str) -> list[tuple[int, int]]:
     """What the policy does before the next window."""
     policy = make_move_policy(name)
-    found = []
+    moves = []
     while isinstance(migration := decided(world, policy), Migrate):
         assert world.mask()[migration.unit * NODES + migration.target]
-        found.append((migration.unit, migration.target))
-        world.move(*found[-1])
-    return found
+        moves.append((migration.unit, migration.target))
+        world.move(*moves[-1])
+    return moves
 
 
 def test_hotspot_moves_the_largest_pod_that_helps_to_the_coldest_node_that_can_take_it() -> None:

@@ -35,11 +35,11 @@ CONFIG = MovesESConfig(
 
 
 def test_a_population_improves_and_weights_change() -> None:
-    found = list(evolve(CONFIG, WindowsGoal(CONFIG, [SMALL], InlinePool())))
-    assert [generation.number for generation in found] == list(range(6))
-    assert np.mean(found[-1].fitness) > np.mean(found[0].fitness)
-    assert (found[-1].mean != starting_weights(CONFIG, SMALL)[FIRST_SIZE:]).any()
-    judged = [generation.validation for generation in found if generation.validation is not None]
+    generations = list(evolve(CONFIG, WindowsGoal(CONFIG, [SMALL], InlinePool())))
+    assert [generation.number for generation in generations] == list(range(6))
+    assert np.mean(generations[-1].fitness) > np.mean(generations[0].fitness)
+    assert (generations[-1].mean != starting_weights(CONFIG, SMALL)[FIRST_SIZE:]).any()
+    judged = [generation.validation for generation in generations if generation.validation is not None]
     assert [set(gains) for gains in judged] == [{"windows/serial"}] * 2
 
 
@@ -70,9 +70,9 @@ def test_training_never_reads_the_windows_of_the_test(monkeypatch: pytest.Monkey
     real = WindowScenario.windows
 
     def watched(self: WindowScenario, seed: int) -> RequestWindows:
-        found = real(self, seed)
-        seen.append((self.part, int(found.name.removeprefix("generated-"))))
-        return found
+        request_windows = real(self, seed)
+        seen.append((self.part, int(request_windows.name.removeprefix("generated-"))))
+        return request_windows
 
     monkeypatch.setattr(WindowScenario, "windows", watched)
     _windows.cache_clear()

@@ -83,9 +83,9 @@ def test_where_machines_are_turned_away_three_take_turns() -> None:
         ]
     )
     policy = AdaptiveVmPolicy(
-        "three", VmExperts(names, stands, tuple(VmScorer(LEARNED, one) for one in weights))
+        "three", VmExperts(names, stands, tuple(VmScorer(LEARNED, weight) for weight in weights))
     )
-    alone = [VmRulePolicy(name, LEARNED, weights=one) for name, one in zip(names, weights, strict=True)]
+    alone = [VmRulePolicy(name, LEARNED, weights=weight) for name, weight in zip(names, weights, strict=True)]
     simulation, draw = VmSimulation(runs_of(options)), np.random.default_rng(1)
     settled, lately, told = None, AT_FIRST, dict.fromkeys(names, 0)
     while (observation := simulation.next_decision()) is not None:
@@ -163,9 +163,11 @@ def test_a_cluster_that_was_full_time_and_again_is_not_easy() -> None:
 
 
 def test_without_an_expert_worst_fit_decides_unless_there_is_room() -> None:
-    one = AdaptiveVmPolicy("one", VmExperts(("waiting",), figures(SCENARIOS["waiting"])[None], SCORERS[:1]))
+    vm_policy = AdaptiveVmPolicy(
+        "one", VmExperts(("waiting",), figures(SCENARIOS["waiting"])[None], SCORERS[:1])
+    )
     options = with_servers(SCENARIOS["rejecting"], 2)
-    settled = one.under(options.treatment, capacity_of(options.shapes))
+    settled = vm_policy.under(options.treatment, capacity_of(options.shapes))
     assert settled.kind == WORST_FIT and settled.calm is not None and settled.roomy is not None
     assert settled.calm.kind == WORST_FIT and settled.roomy.kind == LEARNED
 
@@ -181,9 +183,9 @@ def test_a_run_for_one_stage_says_so_when_it_is_combined(stage: Stage, tmp_path:
         config={"stage": stage},
     )
     save_checkpoint(tmp_path / "one", Checkpoint(card, {"weights": WEIGHTS[0]}))
-    found = combine([str(tmp_path / "one")])
-    assert found.card.config["experts"] == [f"rejecting, {stage}"]
-    assert found.tensors["stands"][0, FIGURES.index("crowded")] == CROWDED[stage]
+    checkpoint = combine([str(tmp_path / "one")])
+    assert checkpoint.card.config["experts"] == [f"rejecting, {stage}"]
+    assert checkpoint.tensors["stands"][0, FIGURES.index("crowded")] == CROWDED[stage]
     save_checkpoint(
         tmp_path / "odd", Checkpoint(replace(card, config={"stage": "odd"}), {"weights": WEIGHTS[0]})
     )

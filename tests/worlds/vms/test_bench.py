@@ -30,9 +30,9 @@ def test_every_claim_has_its_row(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vms, "_LANES", 4)
     monkeypatch.setattr(vms, "_REPEATS", 1)
     monkeypatch.setattr(vms, "SIZES", (2, 100))
-    told: list[str] = []
-    rows = {row.what: row for row in vms.bench_vms(None, told.append)}
-    assert told and all(row.ours > 0 for row in rows.values())
+    messages: list[str] = []
+    rows = {row.what: row for row in vms.bench_vms(None, messages.append)}
+    assert messages and all(row.ours > 0 for row in rows.values())
     first = rows["batched environment, 100 servers, generated machines"]
     assert first.goal == 2_600_000 and first.peer is not None and first.ratio is not None
     assert rows["times as fast as the plain Python loop, 100 servers"].goal == 1_000

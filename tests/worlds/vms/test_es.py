@@ -56,9 +56,11 @@ def test_without_weights_the_scorer_is_first_fit() -> None:
 
 def test_the_search_learns_to_wait_less_than_it_started_with(pool: Executor) -> None:
     generations = searched(SMALL, pool, [])
-    assert [one.number for one in generations] == list(range(6))
-    assert [one.validation is not None for one in generations] == [False, False, True] * 2
-    assert all(one.counts["decisions"] > 0 and (one.mean != 0).any() for one in generations)
+    assert [generation.number for generation in generations] == list(range(6))
+    assert [generation.validation is not None for generation in generations] == [False, False, True] * 2
+    assert all(
+        generation.counts["decisions"] > 0 and (generation.mean != 0).any() for generation in generations
+    )
     runs = planned_runs(WORK, OPTIONS, evenly(0, 2_700, 90, 0.3))
     learned = VmRulePolicy("learned", LEARNED, weights=generations[-1].mean)
     new, old = wait_times(runs, [learned, rule_policy("random")])
@@ -79,8 +81,8 @@ def test_where_machines_are_turned_away_fewer_of_them_are(weighs: Weighs, kind: 
 
 def test_a_resumed_search_is_the_unbroken_one_bit_for_bit(pool: Executor) -> None:
     whole = searched(SMALL, pool, [])
-    rest = searched(SMALL, pool, [one.fitness for one in whole[:4]])
-    assert [one.number for one in rest] == [4, 5]
+    rest = searched(SMALL, pool, [generation.fitness for generation in whole[:4]])
+    assert [generation.number for generation in rest] == [4, 5]
     for one, other in zip(whole[4:], rest, strict=True):
         assert one.fitness == other.fitness and (one.mean == other.mean).all()
     assert searched(SMALL, InlinePool(), [])[-1].fitness == whole[-1].fitness
@@ -134,7 +136,7 @@ def test_a_search_on_many_traces_resumes_to_the_same_result() -> None:
     options = with_servers(SCENARIOS["rejecting"], 2)
     config = replace(SMALL, generations=3, population=4, starts=2, traces=2, validation_starts=20, limit=200)
     whole = list(evolve(config, VmsGoal(config, TRACE, options, InlinePool())))
-    past = [one.fitness for one in whole[:2]]
+    past = [generation.fitness for generation in whole[:2]]
     rest = list(evolve(config, VmsGoal(config, TRACE, options, InlinePool()), past))
     assert rest[-1].fitness == whole[-1].fitness and whole[-1].validation is not None
 

@@ -118,7 +118,7 @@ def test_experts_of_places_and_of_gaps_stand_beside_each_other(tmp_path: Path) -
     for name, kind in (("waiting", LEARNED), ("fading", LEARNED), ("rejecting", GAPS)):
         options = with_servers(SCENARIOS[name], 3)
         settled, was = (
-            one.under(options.treatment, capacity_of(options.shapes)) for one in (policy, shipped)
+            vm_policy.under(options.treatment, capacity_of(options.shapes)) for vm_policy in (policy, shipped)
         )
         assert settled.kind == kind
         if name != "rejecting":

@@ -33,10 +33,10 @@ def write(path: Path, columns: tuple[str, ...], rows: Sequence[tuple[object, ...
     return path
 
 
-def assert_same(one: VmTrace, other: VmTrace) -> None:
+def assert_same(vm_trace: VmTrace, other: VmTrace) -> None:
     for name in ("cpu", "mem", "arrival", "events"):
-        assert np.array_equal(getattr(one, name), getattr(other, name)), name
-    np.testing.assert_allclose(one.lifetime, other.lifetime)
+        assert np.array_equal(getattr(vm_trace, name), getattr(other, name)), name
+    np.testing.assert_allclose(vm_trace.lifetime, other.lifetime)
 
 
 @settings(max_examples=30)

@@ -43,7 +43,7 @@ def test_what_is_better_costs_less_and_is_ahead(
 ) -> None:
     aim, rows = Aim(full, scale), (np.array(better), np.array(worse))
     assert aim.cost(rows[0]) < aim.cost(rows[1])
-    measures = [aim.measure(one) for one in rows]
+    measures = [aim.measure(row) for row in rows]
     assert best_of(full, measures) == 0
     assert ahead(full, *measures) > 0 > ahead(full, *reversed(measures))
 

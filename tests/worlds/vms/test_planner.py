@@ -121,10 +121,10 @@ def test_the_same_seed_gives_the_same_run_and_asking_changes_nothing() -> None:
     plain, _ = play_runs(runs, planner(futures=4).fresh(3))
     asked, simulation, notes = planner(futures=4).fresh(3), VmSimulation(runs), []
     while (observation := simulation.next_decision()) is not None:
-        told = asked.explain(observation)
+        explanation = asked.explain(observation)
         decision = asked.decide(observation)
-        assert told.decision == decision and told.policy == "planner"
-        notes.append(told.note)
+        assert explanation.decision == decision and explanation.policy == "planner"
+        notes.append(explanation.note)
         simulation.apply(decision)
     assert tuple(simulation.ended) == plain
     few = "machines seen so far: 1; futures are drawn from 30 on"

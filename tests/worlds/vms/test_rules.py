@@ -27,15 +27,15 @@ def observations(case: Case) -> list[VmObservation]:
     """Some moments of a run of the case; only the last is still as it was."""
     world = VmsWorld(compile_trace(case.trace, case.options.double), case.options)
     world.begin(case.start, case.limit)
-    found = []
+    observations = []
     step = 0
     while (observation := world.next_decision()) is not None:
-        found.append(observation)
+        observations.append(observation)
         if step == case.choices[0] % 12:
             break
         world.apply(case.choice(step, observation.avail.tolist()))
         step += 1
-    return found if world.next_decision() is not None else []
+    return observations if world.next_decision() is not None else []
 
 
 def encoded(observation: VmObservation, place: int) -> F64:

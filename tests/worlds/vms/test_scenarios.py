@@ -62,8 +62,12 @@ def test_results_do_not_depend_on_the_number_of_processes() -> None:
     def figures(processes: int) -> list[tuple[int, str, dict[str, float]]]:
         results = compare(replace(request, processes=processes)).results
         return [
-            (one.seed, one.policy, {k: v for k, v in one.measures.items() if k != "decisions_per_s"})
-            for one in results
+            (
+                trial_result.seed,
+                trial_result.policy,
+                {k: v for k, v in trial_result.measures.items() if k != "decisions_per_s"},
+            )
+            for trial_result in results
         ]
 
     assert figures(1) == figures(2)

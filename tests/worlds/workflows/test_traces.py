@@ -63,10 +63,10 @@ def one_piece(field: str = "tasks") -> dict[str, Any]:
 @pytest.mark.parametrize("content", [two_halves(), one_piece(), one_piece("jobs")])
 def test_every_version_says_the_same(content: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "small-x-001.json").write_text(json.dumps(content))
-    found = read_workflow(tmp_path / "small-x-001.json")
-    assert (found.name, found.family, found.tasks) == ("small-x-001", "small", ("a", "b"))
-    assert found.runtime.tolist() == [4.0, 1.5]
-    assert (found.parent.tolist(), found.child.tolist(), found.size.tolist()) == ([0], [1], [70.0])
+    workflow = read_workflow(tmp_path / "small-x-001.json")
+    assert (workflow.name, workflow.family, workflow.tasks) == ("small-x-001", "small", ("a", "b"))
+    assert workflow.runtime.tolist() == [4.0, 1.5]
+    assert (workflow.parent.tolist(), workflow.child.tolist(), workflow.size.tolist()) == ([0], [1], [70.0])
 
 
 def _without(path: str) -> dict[str, Any]:
@@ -107,9 +107,9 @@ def test_what_is_no_workflow_is_told_in_one_line(content: Any, says: str, tmp_pa
 
 def test_dax_is_read(tmp_path: Path) -> None:
     (tmp_path / "Small_2.xml").write_text(DAX)
-    found = read_workflow(tmp_path / "Small_2.xml")
-    assert (found.family, found.tasks, found.runtime.tolist()) == ("small", ("A", "B"), [3.5, 2.0])
-    assert (found.parent.tolist(), found.child.tolist(), found.size.tolist()) == ([0], [1], [100.0])
+    workflow = read_workflow(tmp_path / "Small_2.xml")
+    assert (workflow.family, workflow.tasks, workflow.runtime.tolist()) == ("small", ("A", "B"), [3.5, 2.0])
+    assert (workflow.parent.tolist(), workflow.child.tolist(), workflow.size.tolist()) == ([0], [1], [100.0])
 
 
 @pytest.mark.parametrize(
@@ -161,11 +161,11 @@ def test_parts_share_no_file() -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_generated_workflows_are_determined_by_their_seed_and_grow_with_their_width(family: str) -> None:
-    one, same, other = (generate_workflow(family, 24, seed) for seed in (1, 1, 2))
-    assert one.tasks == same.tasks and np.array_equal(one.runtime, same.runtime)
-    assert not np.array_equal(one.runtime, other.runtime)
-    assert len(generate_workflow(family, 96, 1)) > len(one)
-    children = np.bincount(one.child, minlength=len(one))
+    workflow, same, other = (generate_workflow(family, 24, seed) for seed in (1, 1, 2))
+    assert workflow.tasks == same.tasks and np.array_equal(workflow.runtime, same.runtime)
+    assert not np.array_equal(workflow.runtime, other.runtime)
+    assert len(generate_workflow(family, 96, 1)) > len(workflow)
+    children = np.bincount(workflow.child, minlength=len(workflow))
     assert children.max() > 1, "somewhere results are joined"
 
 
@@ -181,10 +181,10 @@ def test_recorded_workflows_are_those_of_their_index() -> None:
     files = files_in(folder)
     assert len(files) > 50
     for path in files:
-        found, row = read_workflow(path), index[str(path.relative_to(folder))]
-        assert (len(found), found.parent.size) == (int(row["tasks"]), int(row["edges"]))
-        assert found.runtime.sum() == pytest.approx(float(row["total_work_s"]), abs=0.1)
-        assert found.size.sum() / 1e6 == pytest.approx(float(row["edge_data_MB"]), abs=0.1)
+        workflow, row = read_workflow(path), index[str(path.relative_to(folder))]
+        assert (len(workflow), workflow.parent.size) == (int(row["tasks"]), int(row["edges"]))
+        assert workflow.runtime.sum() == pytest.approx(float(row["total_work_s"]), abs=0.1)
+        assert workflow.size.sum() / 1e6 == pytest.approx(float(row["edge_data_MB"]), abs=0.1)
 
 
 @pytest.mark.parametrize("given", [str, Path])

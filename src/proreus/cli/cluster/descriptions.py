@@ -119,13 +119,13 @@ def _container_state(state: Mapping[str, Any]) -> str:
 
 
 def _toleration(toleration: Mapping[str, Any]) -> str:
-    told = toleration.get("key", "everything")
+    key = toleration.get("key", "everything")
     if toleration.get("value"):
-        told += f"={toleration['value']}"
+        key += f"={toleration['value']}"
     if toleration.get("effect"):
-        told += f":{toleration['effect']}"
+        key += f":{toleration['effect']}"
     seconds = toleration.get("tolerationSeconds")
-    return told if seconds is None else f"{told} for {seconds} s"
+    return key if seconds is None else f"{key} for {seconds} s"
 
 
 def _node(node: Object, pods: list[Object]) -> list[Section]:
@@ -239,8 +239,8 @@ def _anything(found: Object) -> list[Section]:
 def _conditions(status: Mapping[str, Any]) -> Section:
     section = Section("Conditions", head=("TYPE", "STATUS", "REASON", "MESSAGE"))
     for condition in status.get("conditions") or ():
-        told = [str(condition.get(key, "")) for key in ("type", "status", "reason", "message")]
-        section.rows.append([" ".join(text.split()) for text in told])
+        messages = [str(condition.get(key, "")) for key in ("type", "status", "reason", "message")]
+        section.rows.append([" ".join(text.split()) for text in messages])
     return section
 
 

@@ -40,10 +40,10 @@ def read_all(names: Sequence[str]) -> list[Document]:
     """The objects of files, of all files in folders, and of stdin (-), in the order in which they stand."""
     if not names:
         raise UsageError("name what to read: -f FILE, -f DIR, or -f - for stdin")
-    found = [document for name in names for document in _read(name)]
-    if not found:
+    documents = [document for name in names for document in _read(name)]
+    if not documents:
         raise InputError("no object found", file=names[0])
-    return found
+    return documents
 
 
 def _read(name: str) -> Iterator[Document]:

@@ -40,13 +40,13 @@ def _new_loop() -> Callable[[], asyncio.AbstractEventLoop]:
 async def _run(
     engine: Engine, searches: GcTuning, ending: StopEvent, announce: Callable[[Engine], None]
 ) -> None:
-    told = asyncio.Event()
+    event = asyncio.Event()
 
     def end(number: int) -> None:
         if ending.is_set():
             os._exit(128 + number)
         ending.set()
-        told.set()
+        event.set()
 
     loop = asyncio.get_running_loop()
     ending.loaded()
@@ -54,7 +54,7 @@ async def _run(
         loop.add_signal_handler(number, end, number)
     searching = asyncio.create_task(searches.run())
     try:
-        await engine.run(told, announce)
+        await engine.run(event, announce)
     finally:
         searching.cancel()
 

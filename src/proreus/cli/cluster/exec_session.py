@@ -80,8 +80,8 @@ async def _connected(address: Address, wanted: Talk) -> AsyncIterator[ClientConn
     except InvalidStatus as error:
         raise refused(error.response.status_code, error.response.body.decode(errors="replace")) from None
     except (OSError, InvalidHandshake) as error:
-        told = f"no cluster answers at {address.server}: {error}; is `proreus up` running?"
-        raise Unreachable(told) from None
+        message = f"no cluster answers at {address.server}: {error}; is `proreus up` running?"
+        raise Unreachable(message) from None
     try:
         yield connection
     except ConnectionClosed as error:

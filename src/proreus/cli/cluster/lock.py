@@ -109,8 +109,8 @@ def _held(path: Path, taken: tuple[Path, str], work: LockPurpose) -> Iterator[Ho
         except OSError:
             holder, _, other = _written(handle).partition(" ")
             what = "an agent" if other == LockPurpose.AGENT.value else "a cluster"
-            told = f"{taken[0]}: {what} {taken[1]} (process {holder or 'unknown'})"
-            raise WorkError(f"{told}; end it, or name another folder with --dir") from None
+            message = f"{taken[0]}: {what} {taken[1]} (process {holder or 'unknown'})"
+            raise WorkError(f"{message}; end it, or name another folder with --dir") from None
         os.ftruncate(handle, 0)
         os.pwrite(handle, f"{os.getpid()} {work.value}\n".encode(), 0)
         about = os.fstat(handle)

@@ -58,5 +58,5 @@ _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 
 def warnings_in(headers: Iterable[str]) -> tuple[str, ...]:
     """The texts of `Warning` headers, each in one line."""
-    found = (text for header in headers for text in _WARNING.findall(header))
-    return tuple(" ".join(re.sub(r"\\(.)", r"\1", text).split()) for text in found)
+    texts = (text for header in headers for text in _WARNING.findall(header))
+    return tuple(" ".join(re.sub(r"\\(.)", r"\1", text).split()) for text in texts)

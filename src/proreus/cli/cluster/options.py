@@ -69,8 +69,8 @@ def identity_of(store: str, holder: Holder) -> str:
 def machine_options(folder: Path, socket: Path | None) -> MachineOptions:
     """Of this machine as a node of the cluster in the folder; the socket is by default the last one."""
     options = MachineOptions(folder.absolute() / "node")
-    found = socket or noted_socket(options.root)
-    return options if found is None else replace(options, socket=found.absolute())
+    path = socket or noted_socket(options.root)
+    return options if path is None else replace(options, socket=path.absolute())
 
 
 def deciding_options(deciding: Deciding, seed: int, models: Path | None = None) -> SchedulingOptions:

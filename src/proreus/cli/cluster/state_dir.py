@@ -71,8 +71,8 @@ def write_kubeconfig(path: Path, address: Address) -> None:
     """A kubeconfig for kubectl, and for the verbs here."""
     cluster: dict[str, str] = {"server": address.server}
     if address.authority_data:
-        told = base64.b64encode(address.authority_data.encode()).decode()
-        cluster["certificate-authority-data"] = told
+        message = base64.b64encode(address.authority_data.encode()).decode()
+        cluster["certificate-authority-data"] = message
     elif address.authority:
         cluster["certificate-authority"] = str(Path(address.authority).absolute())
     content = {
@@ -110,8 +110,8 @@ def read_kubeconfig(path: Path) -> Address:
     who = None if user is None else _named(config, "users", user.text()).find("user")
 
     def of_user(key: str) -> str:
-        found = None if who is None else who.find(key)
-        return "" if found is None else found.text()
+        entry = None if who is None else who.find(key)
+        return "" if entry is None else entry.text()
 
     if of_user("exec.command") or of_user("auth-provider.name"):
         raise InputError("only tokens and client certificates are understood here", file=path, field="users")
@@ -170,11 +170,11 @@ class Where:
 
     def address(self) -> Address:
         """What the flags come to."""
-        found = self._known()
-        token = self.token or os.environ.get("PROREUS_TOKEN", "") or found.token
+        address = self._known()
+        token = self.token or os.environ.get("PROREUS_TOKEN", "") or address.token
         if self.ca is not None:
-            found = replace(found, authority=str(self.ca), authority_data="")
-        return replace(found, token=token)
+            address = replace(address, authority=str(self.ca), authority_data="")
+        return replace(address, token=token)
 
     def _known(self) -> Address:
         if self.server:

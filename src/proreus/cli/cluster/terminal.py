@@ -29,5 +29,5 @@ def raw_terminal() -> Iterator[None]:
 
 def size() -> tuple[int, int]:
     """Columns and rows."""
-    found = os.get_terminal_size(sys.stdin.fileno())
-    return found.columns, found.lines
+    terminal_size = os.get_terminal_size(sys.stdin.fileno())
+    return terminal_size.columns, terminal_size.lines

@@ -120,16 +120,17 @@ def ranking_chart(order: Ranking, results: Sequence[TrialResult], policies: Sequ
 def difference_chart(order: Ranking, differences: Mapping[str, Difference], policies: Sequence[str]) -> str:
     """How far each policy is from the leader, seed by seed; significant where the interval clears zero."""
     unit = "points" if order.unit.startswith("%") else order.unit
-    decimals = decimals_for([one.estimate.mean for one in differences.values()], order.unit)
+    decimals = decimals_for([difference.estimate.mean for difference in differences.values()], order.unit)
     entries = [
         _Entry(
             policy,
             policies.index(policy),
-            one.estimate,
-            one.values,
-            f"{signed(one.estimate.mean, decimals)} ± {half_width(one.estimate, decimals)} {unit}".rstrip(),
+            difference.estimate,
+            difference.values,
+            f"{signed(difference.estimate.mean, decimals)} "
+            f"± {half_width(difference.estimate, decimals)} {unit}".rstrip(),
         )
-        for policy, one in differences.items()
+        for policy, difference in differences.items()
     ]
     axis = with_unit(f"{order.title}, difference to {order.policies[0]}", f"({unit})" if unit else "")
     return _interval_chart(entries, axis, around=0.0)
@@ -175,10 +176,10 @@ def _upright(frame: Frame, value: float) -> str:
 
 
 def _interval_row(entry: _Entry, y: float, frame: Frame) -> str:
-    found = entry.estimate
+    estimate = entry.estimate
     whisker = ""
-    if found.low is not None and found.high is not None:
-        left, right = frame.x(found.low), frame.x(found.high)
+    if estimate.low is not None and estimate.high is not None:
+        left, right = frame.x(estimate.low), frame.x(estimate.high)
         ends = f"M{left:.1f} {y - 5}v10M{right:.1f} {y - 5}v10"
         whisker = f'<path class="whisker" d="{ends}M{left:.1f} {y}H{right:.1f}"/>'
     dots = "".join(f'<circle class="seed" cx="{frame.x(value):.1f}" cy="{y}" r="3"/>' for value in entry.dots)
@@ -187,7 +188,7 @@ def _interval_row(entry: _Entry, y: float, frame: Frame) -> str:
         f'<g class="{policy_class(entry.place)}"><title>{escape(entry.name)}</title>'
         f'<line class="grid" x1="{frame.left}" x2="{frame.right}" y1="{y}" y2="{y}"/>'
         f'<text class="name" x="{frame.left - 12}" y="{y + 4}" text-anchor="end">{escape(name)}</text>'
-        f'{dots}{whisker}<circle class="mean" cx="{frame.x(found.mean):.1f}" cy="{y}" r="5.5"/>'
+        f'{dots}{whisker}<circle class="mean" cx="{frame.x(estimate.mean):.1f}" cy="{y}" r="5.5"/>'
         f'<text class="value" x="{frame.right + 12}" y="{y + 4}">{escape(entry.label)}</text></g>'
     )
 

@@ -16,16 +16,16 @@ _GOLDEN = 137.508
 """Degrees between the hues of two groups that follow each other: neighbours differ."""
 
 
-def gantt_charts(found: Mapping[str, Gantt], seed: int) -> str:
+def gantt_charts(gantts: Mapping[str, Gantt], seed: int) -> str:
     """The charts of one scenario, policy -> its bars; "": there are none."""
-    if not found:
+    if not gantts:
         return ""
     figures = "".join(
         f"<figure><figcaption>{escape(policy)}</figcaption>{gantt_chart(gantt)}</figure>"
-        for policy, gantt in found.items()
+        for policy, gantt in gantts.items()
     )
-    first = next(iter(found.values()))
-    cut = f" The first {MOST_BARS:,} bars are drawn." if any(one.left_out for one in found.values()) else ""
+    first = next(iter(gantts.values()))
+    cut = f" The first {MOST_BARS:,} bars are drawn." if any(one.left_out for one in gantts.values()) else ""
     return (
         f"<h3>What ran where <small>seed {seed}</small></h3>"
         f'<p class="note">{escape(first.note)}{cut}</p><div class="charts">{figures}</div>'

@@ -178,8 +178,8 @@ def _ranking_caption(seeds: int) -> str:
 
 
 def _picture(comparison: Comparison, scenario: Scenario) -> Picture | None:
-    found = (result.picture for result in comparison.results_for(scenario))
-    return next((picture for picture in found if picture is not None), None)
+    pictures = (result.picture for result in comparison.results_for(scenario))
+    return next((picture for picture in pictures if picture is not None), None)
 
 
 def _chips(comparison: Comparison, scenario: Scenario) -> str:

@@ -88,7 +88,11 @@ def _differences(comparison: Comparison, order: Ranking) -> dict[str, Difference
     found = {
         row.policy: paired_difference(results, order.measure, row.policy, leader) for row in order.ranked
     }
-    return {policy: one for policy, one in found.items() if one is not None and policy != leader}
+    return {
+        policy: difference
+        for policy, difference in found.items()
+        if difference is not None and policy != leader
+    }
 
 
 def _headline(order: Ranking, differences: dict[str, Difference]) -> str:
@@ -135,12 +139,12 @@ def _told_apart(order: Ranking, differences: dict[str, Difference]) -> list[str]
     """Whom the leader beats for sure, where there is more than the headline says."""
     if len(differences) < 2:
         return []
-    if not any(value for one in differences.values() for value in one.values):
+    if not any(value for difference in differences.values() for value in difference.values):
         return ["All policies come out alike here: this measure does not tell them apart."]
-    if any(one.estimate.low is None for one in differences.values()):
+    if any(difference.estimate.low is None for difference in differences.values()):
         return []
-    beaten = [policy for policy, one in differences.items() if one.significant]
-    equal = [policy for policy, one in differences.items() if not one.significant]
+    beaten = [policy for policy, difference in differences.items() if difference.significant]
+    equal = [policy for policy, difference in differences.items() if not difference.significant]
     leader = order.policies[0]
     if not equal:
         return [f"{leader} is ahead of every other policy, each time significantly."]

@@ -34,8 +34,8 @@ def timelines(comparison: Comparison, scenario: Scenario, order: Sequence[str]) 
     strips = _shown(comparison.world.timeline, recordings)
     if not strips:
         return ""
-    ends = max(float(one.time[-1] - one.time[0]) for one in recordings.values())
-    found = {policy: _binned(one, strips, ends) for policy, one in recordings.items()}
+    ends = max(float(recording.time[-1] - recording.time[0]) for recording in recordings.values())
+    found = {policy: _binned(recording, strips, ends) for policy, recording in recordings.items()}
     tops = [_top(strip, found.values()) for strip in strips]
     policies = comparison.request.policies
     shown = [policy for policy in order if policy in found]
@@ -64,7 +64,7 @@ def _shown(strips: Sequence[Strip], recordings: Mapping[str, Recording]) -> list
         layers = tuple(
             layer
             for layer in strip.layers
-            if any(np.any(one.series.get(layer.key, 0.0) != 0.0) for one in recordings.values())
+            if any(np.any(recording.series.get(layer.key, 0.0) != 0.0) for recording in recordings.values())
         )
         if layers:
             found.append(Strip(strip.title, strip.unit, layers))
@@ -87,12 +87,12 @@ def _binned(recording: Recording, strips: Sequence[Strip], ends: float) -> Heigh
     return heights
 
 
-def _top(strip: Strip, found: Collection[Heights]) -> float:
+def _top(strip: Strip, heights: Collection[Heights]) -> float:
     """What the strip has room for, over all policies; shares are shown whole."""
     if strip.unit == "%":
         return 100.0
     return 1.05 * max(
-        float(np.sum([one[layer.key] for layer in strip.layers], axis=0).max()) for one in found
+        float(np.sum([one[layer.key] for layer in strip.layers], axis=0).max()) for one in heights
     )
 
 
@@ -120,7 +120,7 @@ def timeline_chart(
     )
 
 
-def _strip(frame: Frame, strip: Strip, found: Heights) -> str:
+def _strip(frame: Frame, strip: Strip, heights: Heights) -> str:
     marks = ticks(*frame.y_range, about=2)
     whole = all(float(mark).is_integer() for mark in marks)
     grid = "".join(
@@ -131,7 +131,7 @@ def _strip(frame: Frame, strip: Strip, found: Heights) -> str:
     )
     floor, areas = np.zeros(_BINS), []
     for layer in strip.layers:
-        roof = floor + found[layer.key]
+        roof = floor + heights[layer.key]
         areas.append(
             f'<path class="{_style(layer)}" d="{_area(frame, floor, roof)}">'
             f"<title>{escape(layer.title)}</title></path>"

@@ -112,9 +112,9 @@ def _way(measure: Measure) -> str:
 def _range(estimates: Iterable[Estimate]) -> tuple[float, float]:
     """All means, and intervals as far as they leave the means apart: those of few seeds may be endless."""
     found = list(estimates)
-    low, high = min(one.mean for one in found), max(one.mean for one in found)
+    low, high = min(estimate.mean for estimate in found), max(estimate.mean for estimate in found)
     reach = 0.5 * (high - low) or abs(high) or 1.0
-    ends = [end for one in found for end in (one.low, one.high) if end is not None]
+    ends = [end for estimate in found for end in (estimate.low, estimate.high) if end is not None]
     bottom, top = min([low, *ends]), max([high, *ends])
     bottom = max(bottom, low - reach, 0.0) if low >= 0.0 else max(bottom, low - reach)
     return padded(bottom, min(top, high + reach))
@@ -134,7 +134,7 @@ def _stairs(frame: Frame, best: Sequence[Point]) -> str:
     """From the one that spends least to the one that has most: across, then up."""
     first, *others = best
     parts = [f"M{frame.x(first.across.mean):.1f} {frame.y(first.up.mean):.1f}"]
-    parts += [f"H{frame.x(one.across.mean):.1f}V{frame.y(one.up.mean):.1f}" for one in others]
+    parts += [f"H{frame.x(point.across.mean):.1f}V{frame.y(point.up.mean):.1f}" for point in others]
     return "".join(parts)
 
 
@@ -147,18 +147,18 @@ def _cross(frame: Frame, point: Point, place: int, measures: tuple[Measure, Meas
     if point.up.low is not None and point.up.high is not None:
         low, high = (_held(frame, x, frame.y(end))[1] for end in (point.up.low, point.up.high))
         lines += f"M{x:.1f} {low:.1f}V{high:.1f}"
-    told = "; ".join(
-        f"{measure.in_short} {_figure(one, measure.unit)}"
-        for measure, one in zip(measures, (point.across, point.up), strict=True)
+    message = "; ".join(
+        f"{measure.in_short} {_figure(estimate, measure.unit)}"
+        for measure, estimate in zip(measures, (point.across, point.up), strict=True)
     )
     return (
-        f'<g class="{policy_class(place)}"><title>{escape(f"{point.policy}: {told}")}</title>'
+        f'<g class="{policy_class(place)}"><title>{escape(f"{point.policy}: {message}")}</title>'
         f'<path class="whisker" d="{lines}"/><circle class="mean" cx="{x:.1f}" cy="{y:.1f}" r="6"/></g>'
     )
 
 
-def _figure(found: Estimate, unit: str) -> str:
-    return with_unit(plus_minus(found, decimals_for([found.mean], unit)), unit)
+def _figure(estimate: Estimate, unit: str) -> str:
+    return with_unit(plus_minus(estimate, decimals_for([estimate.mean], unit)), unit)
 
 
 def _names(frame: Frame, points: Sequence[Point]) -> str:

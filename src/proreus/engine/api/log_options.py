@@ -34,8 +34,8 @@ def read_log_options(pod: str, asked: ApiRequest) -> LogWanted:
         )
     stream = asked.query.get("stream", "") or _EVERY_STREAM
     if stream != _EVERY_STREAM:
-        told = f'Unsupported value: "{stream[:80]}": supported values: "{_EVERY_STREAM}"'
-        causes.append(Cause("stream", told, "FieldValueNotSupported"))
+        message = f'Unsupported value: "{stream[:80]}": supported values: "{_EVERY_STREAM}"'
+        causes.append(Cause("stream", message, "FieldValueNotSupported"))
     if causes:
         listed = ", ".join(
             f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in causes

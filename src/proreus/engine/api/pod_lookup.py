@@ -11,12 +11,15 @@ from proreus.engine.objects.errors import BadRequest
 def container_of(pod: Mapping[str, Any], name: str) -> str:
     """The container of that name, or the only one; `BadRequest` where there is none or a choice."""
     spec = pod["spec"]
-    names = [one["name"] for one in (*spec.get("initContainers", ()), *spec.get("containers", ()))]
+    names = [
+        init_container["name"]
+        for init_container in (*spec.get("initContainers", ()), *spec.get("containers", ()))
+    ]
     if name:
         if name not in names:
             raise BadRequest(f"container {name} is not valid for pod {pod['metadata']['name']}")
         return name
-    first = [one["name"] for one in spec.get("containers", ())]
+    first = [container["name"] for container in spec.get("containers", ())]
     if len(first) != 1:
         raise BadRequest(
             f"a container name must be specified for pod {pod['metadata']['name']}, choose one of: {first}"

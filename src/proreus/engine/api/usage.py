@@ -50,17 +50,17 @@ class PodMeasured:
     @property
     def cpu(self) -> int:
         """Thousandths of a core."""
-        return sum(one.cpu for one in self.containers)
+        return sum(container.cpu for container in self.containers)
 
     @property
     def memory(self) -> int:
         """Bytes."""
-        return sum(one.memory for one in self.containers)
+        return sum(container.memory for container in self.containers)
 
     @property
     def disk(self) -> int:
         """Bytes, those in its volumes included."""
-        return sum(one.disk for one in self.containers) + self.beside.volumes
+        return sum(container.disk for container in self.containers) + self.beside.volumes
 
 
 class MeasuredUsage:
@@ -71,7 +71,7 @@ class MeasuredUsage:
 
     async def nodes(self) -> list[NodeMeasured]:
         """Those that are well and have been measured, by name."""
-        leases = {one["metadata"]["name"]: one for one in await self._leases()}
+        leases = {lease["metadata"]["name"]: lease for lease in await self._leases()}
         told = await self._told()
         nodes = (await self._registry.list(NODE)).items
         return list(_measured_nodes(nodes, leases, told))
@@ -82,13 +82,13 @@ class MeasuredUsage:
         lease = await self._registry.get(LEASE, LEASE_NAMESPACE, name)
         note = await self._notes.get(name)
         told = {} if note is None else {name: _decoded(note)}
-        for found in _measured_nodes([node], {name: lease}, told):
-            return found
+        for measured_node in _measured_nodes([node], {name: lease}, told):
+            return measured_node
         raise NotFound(f'nodes.metrics.k8s.io "{name}" not found', kind="nodes.metrics.k8s.io", name=name)
 
     async def pods(self, namespace: str = "") -> list[PodMeasured]:
         """Those that run and have been measured, by namespace and name."""
-        nodes = {one.node["metadata"]["name"]: one.at for one in await self.nodes()}
+        nodes = {node.node["metadata"]["name"]: node.at for node in await self.nodes()}
         told = {name: measures for name, measures in (await self._told()).items() if name in nodes}
         pods = (await self._registry.list(POD, namespace)).items
         return list(_measured_pods(pods, nodes, told))
@@ -100,8 +100,8 @@ class MeasuredUsage:
         note = await self._notes.get(node) if node else None
         if note is not None:
             at = (await self.node(node)).at
-            for found in _measured_pods([pod], {node: at}, {node: _decoded(note)}):
-                return found
+            for measured_pod in _measured_pods([pod], {node: at}, {node: _decoded(note)}):
+                return measured_pod
         raise NotFound(
             f'pods.metrics.k8s.io "{namespace}/{name}" not found', kind="pods.metrics.k8s.io", name=name
         )
@@ -161,7 +161,7 @@ def _measured_pods(
     for measures in told.values():
         for use in measures.containers:
             containers.setdefault(use.uid, []).append(use)
-        beside.update((one.uid, one) for one in measures.pods)
+        beside.update((pod_use.uid, pod_use) for pod_use in measures.pods)
     for pod in pods:
         uid, node = pod["metadata"]["uid"], pod["spec"].get("nodeName") or ""
         if uid in containers and node in nodes:
@@ -172,4 +172,6 @@ def _measured_pods(
 
 def _ready(node: Object) -> bool:
     conditions = (node.get("status") or {}).get("conditions") or ()
-    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+    return any(
+        condition.get("type") == "Ready" and condition.get("status") == "True" for condition in conditions
+    )

@@ -125,7 +125,9 @@ class ResourceAgent:
         if held is None:
             return [ForgetPod(report.uid)]
         held.report = report
-        held.ends |= {one.name: one for one in report.containers if one.phase is Phase.EXITED}
+        held.ends |= {
+            container.name: container for container in report.containers if container.phase is Phase.EXITED
+        }
         if held.gone:
             return self.gone(report.uid, now)
         return [*held.telling.news(held.pod, report), *self._forward(held, now)]
@@ -185,7 +187,11 @@ class ResourceAgent:
         yield from self._told(held)
 
     def _start(self, held: _Held, uid: str, now: Moment) -> Iterator[Order]:
-        reports = {one.name: one for one in held.report.containers} if held.report is not None else {}
+        reports = (
+            {container.name: container for container in held.report.containers}
+            if held.report is not None
+            else {}
+        )
         if held.ordered and held.report is None:
             return  # the sandbox is being made
         wanted = held.restarts.wanted(held.pod["spec"], reports, now.steady)
@@ -234,7 +240,7 @@ class ResourceAgent:
             return False
         if held.report is None:
             return True
-        return any(_alive(one) for one in held.report.containers)
+        return any(_alive(container) for container in held.report.containers)
 
     def _taken(self, but: _Held | None = None) -> dict[str, int]:
         return total(
@@ -255,7 +261,7 @@ def _first_attempts(pod: Object) -> dict[str, int]:
     """Of a pod that the runtime knows nothing of."""
     spec = pod["spec"]
     containers = (*(spec.get("initContainers") or ()), *spec["containers"])
-    found = {one["name"]: first_attempt(pod, one["name"]) for one in containers}
+    found = {container["name"]: first_attempt(pod, container["name"]) for container in containers}
     return {name: attempt for name, attempt in found.items() if attempt}
 
 

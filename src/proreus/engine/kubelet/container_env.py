@@ -24,7 +24,7 @@ async def environment(
 ) -> dict[str, str]:
     """`envFrom`, then `env`, the later before the earlier; `facts` are what only the node knows."""
     namespace = str(pod["metadata"].get("namespace") or "default")
-    found: dict[str, str] = {}
+    environment: dict[str, str] = {}
     for source in container.get("envFrom") or ():
         kind, wanted = (
             (CONFIG_MAP, source["configMapRef"])
@@ -33,16 +33,16 @@ async def environment(
         )
         keys = await contents(references, kind, namespace, wanted)
         prefix = source.get("prefix") or ""
-        found |= {prefix + key: value.decode(errors="replace") for key, value in (keys or {}).items()}
+        environment |= {prefix + key: value.decode(errors="replace") for key, value in (keys or {}).items()}
     for variable in container.get("env") or ():
         name, source = variable["name"], variable.get("valueFrom")
         if not source:
-            found[name] = expanded(str(variable.get("value") or ""), found)
+            environment[name] = expanded(str(variable.get("value") or ""), environment)
             continue
         value = await _looked_up(pod, container, source, (references, facts))
         if value is not None:
-            found[name] = value
-    return found
+            environment[name] = value
+    return environment
 
 
 def expanded(text: str, variables: Mapping[str, str]) -> str:
@@ -85,8 +85,8 @@ async def _looked_up(
                 return keys[wanted["key"]].decode(errors="replace")
             if wanted.get("optional"):
                 return None
-            told = f"couldn't find key {wanted['key']} in {kind.kind} {namespace}/{wanted.get('name')}"
-            raise LaunchRefused(UNRESOLVED, told)
+            message = f"couldn't find key {wanted['key']} in {kind.kind} {namespace}/{wanted.get('name')}"
+            raise LaunchRefused(UNRESOLVED, message)
     raise LaunchRefused(UNRESOLVED, f"a source of a value that this node does not know: {sorted(source)}")
 
 

@@ -107,8 +107,8 @@ class ContainerLifecycle:
         self._tell_of(standing, name, container_events.created(name))
         ended = launched.ended
         never = ended is not None and ended.reason == "StartError"
-        told = container_events.failed(ended.message) if ended and never else container_events.started(name)
-        self._tell_of(standing, name, told)
+        notice = container_events.failed(ended.message) if ended and never else container_events.started(name)
+        self._tell_of(standing, name, notice)
         await self.follow(standing, name, launched)
 
     def image_arrived(self) -> None:
@@ -214,8 +214,8 @@ class ContainerLifecycle:
             if standing.stopping.is_set():
                 return  # it ends anyway, and in its own time
             kind = message.partition(" ")[0].lower()
-            told = f"Container {name} failed {kind} probe, will be restarted"
-            self._kill(standing, name, message, told, spec.get("terminationGracePeriodSeconds"))
+            text = f"Container {name} failed {kind} probe, will be restarted"
+            self._kill(standing, name, message, text, spec.get("terminationGracePeriodSeconds"))
 
         def ready(well: bool) -> None:
             self._note(standing, name, ready=well)
@@ -251,11 +251,11 @@ class ContainerLifecycle:
         return Termination(stop, None if handler is None else farewell)
 
     def _kill(
-        self, standing: PodRecord, name: str, message: str, told: str, grace: float | None = None
+        self, standing: PodRecord, name: str, message: str, text: str, grace: float | None = None
     ) -> None:
         """End an attempt that is not to go on as it is; the agent sees to the next one."""
         standing.doom[name] = message
-        self._tell_of(standing, name, Notice("Normal", "Killing", told))
+        self._tell_of(standing, name, Notice("Normal", "Killing", text))
         if grace is None:
             grace = standing.pod["spec"].get("terminationGracePeriodSeconds")
         ending = standing.endings[name]

@@ -22,15 +22,15 @@ class ContainerEvents:
 
     def news(self, pod: Object, report: PodReport) -> Iterator[RecordPodEvent]:
         """Whatever the report has that was not told yet."""
-        for one in report.containers:
-            if not one.notices:
+        for container in report.containers:
+            if not container.notices:
                 continue
-            attempt, said = self._said.get(one.name, (one.attempt, 0))
-            if attempt != one.attempt:
+            attempt, said = self._said.get(container.name, (container.attempt, 0))
+            if attempt != container.attempt:
                 said = 0
-            self._said[one.name] = (one.attempt, one.forgotten + len(one.notices))
-            for notice in one.notices[max(0, said - one.forgotten) :]:
-                yield RecordPodEvent(pod, notice.type, notice.reason, notice.message, one.name)
+            self._said[container.name] = (container.attempt, container.forgotten + len(container.notices))
+            for notice in container.notices[max(0, said - container.forgotten) :]:
+                yield RecordPodEvent(pod, notice.type, notice.reason, notice.message, container.name)
 
     def pauses(self, pod: Object, waits: Iterable[Due]) -> Iterator[RecordPodEvent]:
         """Containers that crashed, and wait before they are tried again."""
@@ -38,15 +38,17 @@ class ContainerEvents:
             if due.pause and self._waits.get(due.container) != due.attempt:
                 self._waits[due.container] = due.attempt
                 namespace, name = key_of(pod)
-                told = (
+                message = (
                     f"Back-off restarting failed container {due.container}"
                     f" in pod {name}_{namespace}({uid_of(pod)})"
                 )
-                yield RecordPodEvent(pod, "Warning", "BackOff", told, due.container)
+                yield RecordPodEvent(pod, "Warning", "BackOff", message, due.container)
 
 
 def killings(pod: Object, report: PodReport | None) -> Iterator[RecordPodEvent]:
     """Of the containers that run, now that the pod is to end."""
-    for one in report.containers if report is not None else ():
-        if one.phase is Phase.RUNNING:
-            yield RecordPodEvent(pod, "Normal", "Killing", f"Stopping container {one.name}", one.name)
+    for container in report.containers if report is not None else ():
+        if container.phase is Phase.RUNNING:
+            yield RecordPodEvent(
+                pod, "Normal", "Killing", f"Stopping container {container.name}", container.name
+            )

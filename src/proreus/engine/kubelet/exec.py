@@ -54,7 +54,7 @@ class ContainerAccess:
     async def connect(self, uid: str, port: int) -> Connection:
         """The pods' network is the machine's."""
         standing = self._pods.get(uid)
-        if standing is None or not any(one.phase is Phase.RUNNING for one in standing.reports.values()):
+        if standing is None or not any(report.phase is Phase.RUNNING for report in standing.reports.values()):
             raise RuntimeRefused("the pod is not running")
         return await reach(port)
 

@@ -40,9 +40,11 @@ class GpuAllocation:
             taken = self._taken(standing, name)
             free = [id for id in listed if id not in taken]
             if len(free) < wanted:
-                told = f"Requested: {wanted}, Available: {len(free)}, which is unexpected"
-                told = f"Allocate failed due to requested number of devices unavailable for {GPU}. {told}"
-                raise LaunchRefused("UnexpectedAdmissionError", told)
+                message = f"Requested: {wanted}, Available: {len(free)}, which is unexpected"
+                message = (
+                    f"Allocate failed due to requested number of devices unavailable for {GPU}. {message}"
+                )
+                raise LaunchRefused("UnexpectedAdmissionError", message)
             ids = tuple(free[:wanted])
             self._note(standing, name, ids)
         nodes = tuple(listed[id] for id in ids)

@@ -51,8 +51,8 @@ async def http_status(reached: Reached, spec: Mapping[str, Any]) -> int:
     url, path, (host, port) = url_of(reached, spec), _path_of(spec), _server_of(reached, spec)
     secure = _scheme_of(spec) == "https"
     headers = {"Host": _at(host, port), "User-Agent": "proreus-probe", "Connection": "close"}
-    for one in spec.get("httpHeaders") or ():
-        headers[str(one["name"])] = str(one["value"])
+    for http_header in spec.get("httpHeaders") or ():
+        headers[str(http_header["name"])] = str(http_header["value"])
     lines = [f"GET {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
     context = _unchecked() if secure else None
     try:

@@ -131,7 +131,7 @@ class Heartbeats:
     async def register(self) -> None:
         """Every node stands in the API, well; what stood there before is put right."""
         now = self._timers.wall()
-        made = [new_node(one.spec, self._look(name), now) for name, one in self._nodes.items()]
+        made = [new_node(node.spec, self._look(name), now) for name, node in self._nodes.items()]
         outcomes = await self._registry.create_many(NODE, made)
         stood = [name for name, outcome in zip(self._nodes, outcomes, strict=True) if _existed(outcome)]
         await self.put_right(stood)
@@ -168,7 +168,7 @@ class Heartbeats:
         outcomes = await self._registry.commit_each(wants)
         taken = [outcome for outcome in outcomes if isinstance(outcome, NodeTaken)]
         if taken:
-            raise min(taken, key=lambda one: one.ahead)
+            raise min(taken, key=lambda node_taken: node_taken.ahead)
         lost = [name for name, out in zip(names, outcomes, strict=True) if isinstance(out, NotFound)]
         again = [name for name in lost if self._stands(name)]  # a node that was deleted stays away
         if again:

@@ -31,9 +31,9 @@ async def run_hook(handler: Mapping[str, Any], reached: Reached) -> None:
     """
     try:
         if "exec" in handler:
-            code, told = await run_exec(reached, handler["exec"], _NO_LIMIT)
+            code, message = await run_exec(reached, handler["exec"], _NO_LIMIT)
             if code != 0:
-                raise HookFailed(f"command terminated with exit code {code}: {told}".rstrip(": \n"))
+                raise HookFailed(f"command terminated with exit code {code}: {message}".rstrip(": \n"))
         elif handler.get("httpGet"):
             await http_status(reached, handler["httpGet"])
         elif "sleep" in handler:

@@ -64,16 +64,16 @@ class ResourceHost:
         """process: in whose name its nodes are claimed; "": in nobody's."""
         pods, seen = informers[POD], informers[NODE]
         self._timers = timers
-        self._nodes: dict[str, Housed] = {one.spec.name: one for one in nodes}
+        self._nodes: dict[str, Housed] = {node.spec.name: node for node in nodes}
         self._agents = {
-            name: ResourceAgent(name, one.runtime.capacity(), one.spec.address)
-            for name, one in self._nodes.items()
+            name: ResourceAgent(name, node.runtime.capacity(), node.spec.address)
+            for name, node in self._nodes.items()
         }
         self._home: dict[str, str] = {}
         """The node of each pod that was ever begun here."""
         self._alarms: dict[str, tuple[float, Cancellable]] = {}
         self._claimed = False
-        runtimes = {name: one.runtime for name, one in self._nodes.items()}
+        runtimes = {name: node.runtime for name, node in self._nodes.items()}
         self._measuring = UsageReporter(runtimes, registry.notes(TOPIC))
         self._heartbeats = Heartbeats(
             registry, timers, self._nodes, lambda name: ("", name) in seen.objects, self._measuring, process
@@ -101,7 +101,9 @@ class ResourceHost:
                 group.create_task(self._writing.run())
                 group.create_task(self._nurse())
         except ExceptionGroup as failed:
-            taken = next((one for one in failed.exceptions if isinstance(one, NodeTaken)), None)
+            taken = next(
+                (exception for exception in failed.exceptions if isinstance(exception, NodeTaken)), None
+            )
             raise failed if taken is None else taken from None
 
     async def claim(self) -> None:

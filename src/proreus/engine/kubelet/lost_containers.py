@@ -24,7 +24,9 @@ def lost_containers(pod: Object, now: float) -> tuple[ContainerReport, ...]:
     status = pod.get("status") or {}
     if pod["spec"].get("restartPolicy") != "Never" or status.get("phase") != "Running":
         return ()
-    return tuple(lost_container(one, now) for one in status.get("containerStatuses") or ())
+    return tuple(
+        lost_container(container_status, now) for container_status in status.get("containerStatuses") or ()
+    )
 
 
 def lost_container(told: Mapping[str, Any], now: float) -> ContainerReport:

@@ -91,7 +91,13 @@ class MachineRuntime:
             if folder.name not in runtime._pods:
                 remove_tree(folder)
         for uid, standing in runtime._pods.items():
-            runtime._take_up(standing, [await runtime._told(standing, one) for one in found.get(uid, ())])
+            runtime._take_up(
+                standing,
+                [
+                    await runtime._told(standing, recovered_container)
+                    for recovered_container in found.get(uid, ())
+                ],
+            )
         runtime._chore(runtime._using.looking.run(), "looking at disks and GPUs")
         following = runtime._following.run(options.follow_seconds, options.references)
         runtime._chore(following, "following volumes")
@@ -195,9 +201,9 @@ class MachineRuntime:
 
     async def import_image(self, path: Path, name: str = "") -> Sequence[Image]:
         """Hold the images of an OCI archive, under `name` or their own; raises `BadArchive`."""
-        found = await self._backend.import_image(path, name)
+        images = await self._backend.import_image(path, name)
         self._lives.image_arrived()
-        return found
+        return images
 
     async def remove_image(self, name: str) -> bool:
         """Forget an image; whether it was there. Raises `UsageError` where it is in use."""
@@ -278,7 +284,9 @@ class MachineRuntime:
         """All hooks at once; then the containers are asked to end, then one sidecar after the other."""
         for ending in standing.endings.values():
             ending.order(standing.stop_by)
-        helpers = [str(one["name"]) for one in standing.pod["spec"].get("initContainers") or ()]
+        helpers = [
+            str(init_container["name"]) for init_container in standing.pod["spec"].get("initContainers") or ()
+        ]
         turns = [set(standing.tasks).difference(helpers), *({name} for name in reversed(helpers))]
         for names in turns:
             for name in names.intersection(standing.endings):
@@ -306,19 +314,26 @@ class MachineRuntime:
         ended = await terminations.told(standing.pod, attempt.name, attempt.attempt, launched.ended)
         return replace(attempt, launched=replace(launched, ended=ended))
 
-    def _take_up(self, standing: PodRecord, found: Sequence[RecoveredContainer]) -> None:
+    def _take_up(self, standing: PodRecord, recovered_containers: Sequence[RecoveredContainer]) -> None:
         """Attempts that an earlier runtime began: those that run are followed on."""
         standing.address = self._options.address
-        for one in sorted(found, key=lambda one: (one.name, one.attempt)):
-            last = standing.reports.get(one.name)
+        for recovered_container in sorted(recovered_containers, key=lambda one: (one.name, one.attempt)):
+            last = standing.reports.get(recovered_container.name)
             if last is not None:
-                older = standing.earlier.get(one.name)
+                older = standing.earlier.get(recovered_container.name)
                 if older is not None:
                     self._chore(self._backend.discard(older[1]), f"discarding {older[1]}")
-                standing.earlier[one.name] = (last.attempt, standing.ids[one.name])
-            standing.reports[one.name] = ContainerReport(one.name, Phase.WAITING, one.attempt)
-            standing.ids[one.name] = one.launched.id
-        last_found = {one.name: one.launched for one in sorted(found, key=lambda one: one.attempt)}
+                standing.earlier[recovered_container.name] = (
+                    last.attempt,
+                    standing.ids[recovered_container.name],
+                )
+            standing.reports[recovered_container.name] = ContainerReport(
+                recovered_container.name, Phase.WAITING, recovered_container.attempt
+            )
+            standing.ids[recovered_container.name] = recovered_container.launched.id
+        last_found = {
+            one.name: one.launched for one in sorted(recovered_containers, key=lambda one: one.attempt)
+        }
         for name, launched in last_found.items():
             probeless = not any(container_of(standing.pod, name).get(one) for one in PROBES)
             greeted = self._lives.greeted(standing, name)

@@ -48,16 +48,16 @@ def sign_of_life(lease: Object) -> str:
 
 
 def _taken(node: str, holder: str, age: float) -> NodeTaken:
-    told = f"another process ({holder}) runs the node {node}, and"
+    message = f"another process ({holder}) runs the node {node}, and"
     if age < -_MOST_AHEAD:
         taken = NodeTaken(
-            f"{told} dated its last sign of life {-age:.0f} s ahead of the clock of this machine"
+            f"{message} dated its last sign of life {-age:.0f} s ahead of the clock of this machine"
         )
         taken.ahead = True
         return taken
     age = max(0.0, age)
     return NodeTaken(
-        f"{told} gave a sign of life {age:.0f} s ago: end it, or wait {LEASE_SECONDS - age:.0f} s "
+        f"{message} gave a sign of life {age:.0f} s ago: end it, or wait {LEASE_SECONDS - age:.0f} s "
         "if it was killed"
     )
 

@@ -109,17 +109,17 @@ def node_status(standing: Mapping[str, Any], spec: NodeSpec, state: NodeState, n
 
 def _conditions(state: NodeState) -> list[Condition]:
     """As the kubelet tells them."""
-    told = {condition.type: condition for condition in _HEALTHY}
+    conditions = {condition.type: condition for condition in _HEALTHY}
     if state.disk_pressure:
-        told["DiskPressure"] = Condition(
+        conditions["DiskPressure"] = Condition(
             "DiskPressure",
             "True",
             "KubeletHasDiskPressure",
             f"kubelet has disk pressure: {state.disk_pressure}",
         )
     if state.trouble:
-        told["Ready"] = Condition("Ready", "False", "KubeletNotReady", state.trouble)
-    return list(told.values())
+        conditions["Ready"] = Condition("Ready", "False", "KubeletNotReady", state.trouble)
+    return list(conditions.values())
 
 
 def looks_well(node: Mapping[str, Any]) -> bool:

@@ -46,7 +46,7 @@ def pod_phase(seen: StatusInputs) -> str:
     """As the kubelet computes it."""
     spec = seen.pod["spec"]
     reports = _by_name(seen.report)
-    running = any(one.phase is Phase.RUNNING for one in reports.values())
+    running = any(container_report.phase is Phase.RUNNING for container_report in reports.values())
     if seen.verdict is not None:
         return "Running" if running else "Failed"
     policy = spec.get("restartPolicy") or "Always"
@@ -63,14 +63,21 @@ def pod_phase(seen: StatusInputs) -> str:
 
 def _phase_of(policy: str, reports: list[ContainerReport | None]) -> str:
     """Of the containers proper, once all init containers are done."""
-    told = [report for report in reports if report is not None]
-    if len(told) < len(reports) or any(one.phase is Phase.WAITING and one.attempt == 0 for one in told):
+    container_reports = [report for report in reports if report is not None]
+    if len(container_reports) < len(reports) or any(
+        container_report.phase is Phase.WAITING and container_report.attempt == 0
+        for container_report in container_reports
+    ):
         return "Pending"
-    if any(one.phase is not Phase.EXITED for one in told):
+    if any(container_report.phase is not Phase.EXITED for container_report in container_reports):
         return "Running"
-    if any(restarts(policy, one.exit_code) for one in told):
+    if any(restarts(policy, container_report.exit_code) for container_report in container_reports):
         return "Running"
-    return "Succeeded" if all(one.exit_code == 0 for one in told) else "Failed"
+    return (
+        "Succeeded"
+        if all(container_report.exit_code == 0 for container_report in container_reports)
+        else "Failed"
+    )
 
 
 def pod_status(seen: StatusInputs) -> dict[str, Any]:
@@ -121,10 +128,16 @@ def merged(standing: Mapping[str, Any], told: Mapping[str, Any], now: float) -> 
 def _conditions(seen: StatusInputs, phase: str) -> list[Condition]:
     spec, reports = seen.pod["spec"], _by_name(seen.report)
     stands = seen.report is not None and bool(seen.report.address)
-    unready = [one["name"] for one in spec["containers"] if not _ready(reports.get(one["name"]))]
-    waiting = [one["name"] for one in spec.get("initContainers") or () if not _passed(one, reports)]
+    unready = [
+        container["name"] for container in spec["containers"] if not _ready(reports.get(container["name"]))
+    ]
+    waiting = [
+        init_container["name"]
+        for init_container in spec.get("initContainers") or ()
+        if not _passed(init_container, reports)
+    ]
     done = "PodCompleted" if phase == "Succeeded" else "PodFailed" if phase == "Failed" else ""
-    told = f"containers with unready status: [{' '.join(unready)}]" if unready and not done else ""
+    message = f"containers with unready status: [{' '.join(unready)}]" if unready and not done else ""
     why = done or ("ContainersNotReady" if unready else "")
     gates = [gate["conditionType"] for gate in spec.get("readinessGates") or ()]
     held = [gate for gate in gates if not holds(seen.pod, gate)]
@@ -139,8 +152,8 @@ def _conditions(seen: StatusInputs, phase: str) -> list[Condition]:
             "ContainersNotInitialized",
             f"containers with incomplete status: [{' '.join(waiting)}]",
         ),
-        Condition("ContainersReady", _truth(not unready), why, told),
-        Condition("Ready", _truth(ready), why or ("ReadinessGatesNotReady" if held else ""), told),
+        Condition("ContainersReady", _truth(not unready), why, message),
+        Condition("Ready", _truth(ready), why or ("ReadinessGatesNotReady" if held else ""), message),
     ]
 
 
@@ -214,12 +227,12 @@ def _state(report: ContainerReport) -> dict[str, Any]:
 def _backing_off(pod: Mapping[str, Any], due: Due) -> dict[str, str]:
     namespace, name = key_of(pod)
     pause = f"{int(due.pause // 60)}m{int(due.pause % 60)}s" if due.pause >= 60 else f"{int(due.pause)}s"
-    told = f"back-off {pause} restarting failed container={due.container} pod={name}_{namespace}"
-    return {"reason": CRASHED, "message": told}
+    message = f"back-off {pause} restarting failed container={due.container} pod={name}_{namespace}"
+    return {"reason": CRASHED, "message": message}
 
 
 def _by_name(report: PodReport | None) -> dict[str, ContainerReport]:
-    return {} if report is None else {one.name: one for one in report.containers}
+    return {} if report is None else {container.name: container for container in report.containers}
 
 
 def _ready(report: ContainerReport | None) -> bool:
@@ -237,7 +250,7 @@ def _passed(init: Mapping[str, Any], reports: Mapping[str, ContainerReport]) -> 
 
 
 def _is_init(pod: Mapping[str, Any], container: Mapping[str, Any]) -> bool:
-    return any(one is container for one in pod["spec"].get("initContainers") or ())
+    return any(init_container is container for init_container in pod["spec"].get("initContainers") or ())
 
 
 def _truth(value: bool) -> str:

@@ -57,14 +57,14 @@ async def _until(probed: Probed, spec: Mapping[str, Any], name: str) -> bool:
     await asyncio.sleep(float(spec.get("initialDelaySeconds") or 0))
     failures = 0
     while True:
-        ok, told = await once(probed, spec)
+        ok, text = await once(probed, spec)
         if ok is None:
             await asyncio.sleep(_period(spec))
             continue
         if ok:
             return True
         failures += 1
-        message = f"{name} probe failed: {told}"
+        message = f"{name} probe failed: {text}"
         probed.unwell(message)
         if failures >= int(spec.get("failureThreshold") or 3):
             await probed.fail(message, spec)
@@ -76,12 +76,12 @@ async def _readiness(probed: Probed, spec: Mapping[str, Any]) -> None:
     await asyncio.sleep(float(spec.get("initialDelaySeconds") or 0))
     ready, row = False, 0
     while True:
-        ok, told = await once(probed, spec)
+        ok, message = await once(probed, spec)
         if ok is None:
             await asyncio.sleep(_period(spec))
             continue
         if not ok:
-            probed.unwell(f"Readiness probe failed: {told}")
+            probed.unwell(f"Readiness probe failed: {message}")
         row = 0 if ok == ready else row + 1
         needed = int(spec.get("failureThreshold") or 3) if ready else int(spec.get("successThreshold") or 1)
         if row >= needed:
@@ -106,8 +106,8 @@ async def once(probed: Probed, spec: Mapping[str, Any]) -> tuple[bool | None, st
     try:
         async with asyncio.timeout(limit):
             if "exec" in spec:
-                code, told = await run_exec(probed.reached, spec["exec"], limit)
-                return code == 0, told
+                code, message = await run_exec(probed.reached, spec["exec"], limit)
+                return code == 0, message
             if "httpGet" in spec:
                 status = await http_status(probed.reached, spec["httpGet"])
                 return 200 <= status < 400, f"HTTP probe failed with statuscode: {status}"
@@ -126,8 +126,8 @@ async def once(probed: Probed, spec: Mapping[str, Any]) -> tuple[bool | None, st
 def _late(reached: Reached, spec: Mapping[str, Any], limit: float) -> str:
     """Who gave no answer in time, in a kubelet's words where it is asked over the network."""
     if "httpGet" in spec:
-        told = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
-        return f'Get "{url_of(reached, spec["httpGet"])}": {told}'
+        message = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
+        return f'Get "{url_of(reached, spec["httpGet"])}": {message}'
     if "tcpSocket" in spec:
         return f"{dialled(reached, spec['tcpSocket'])}: i/o timeout"
     return f"no answer in {limit:g}s"

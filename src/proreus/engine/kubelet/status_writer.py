@@ -112,17 +112,17 @@ class StatusWriter:
     async def _flush(self) -> bool:
         """Whatever is due, in one go; whether the store had trouble."""
         now = self._timers.steady()
-        due = [uid for uid, one in self._statuses.items() if one.due <= now][:_MOST_AT_ONCE]
+        due = [uid for uid, status in self._statuses.items() if status.due <= now][:_MOST_AT_ONCE]
         statuses = {uid: self._statuses.pop(uid) for uid in due}
         ends, self._ends = self._ends, {}
         notes, self._notes = self._notes[:_MOST_AT_ONCE], self._notes[_MOST_AT_ONCE:]
-        wants: list[Intent] = [self._status_want(one.order) for one in statuses.values()]
+        wants: list[Intent] = [self._status_want(status.order) for status in statuses.values()]
         wants += [self._end_want(one) for one in ends.values()]
         noted = await self._noted(_told(note) for note in notes)
         outcomes = await self._registry.commit_each([*wants, *(want for _, want in noted)])
         again = [
-            told
-            for (told, want), outcome in zip(noted, outcomes[len(wants) :], strict=True)
+            pending_event
+            for (pending_event, want), outcome in zip(noted, outcomes[len(wants) :], strict=True)
             if self._recorder.misjudged(want, outcome)
         ]
         if again:  # told so long ago that the event is gone
@@ -138,11 +138,11 @@ class StatusWriter:
                 self._ends.setdefault(uid, end)
         return trouble
 
-    async def _noted(self, told: Iterable[PendingEvent]) -> list[tuple[PendingEvent, Intent]]:
+    async def _noted(self, pending_events: Iterable[PendingEvent]) -> list[tuple[PendingEvent, Intent]]:
         found: list[tuple[PendingEvent, Intent]] = []
-        for one in told:
+        for pending_event in pending_events:
             with contextlib.suppress(StatusError):  # its namespace is being deleted: there is nobody to tell
-                found.append((one, await self._recorder.want(one)))
+                found.append((pending_event, await self._recorder.want(pending_event)))
         return found
 
     def _status_want(self, order: WriteStatus) -> Intent:
@@ -163,7 +163,9 @@ class StatusWriter:
 def _told(note: RecordPodEvent) -> PendingEvent:
     spec, part = note.pod["spec"], ""
     if note.container:
-        first = any(one["name"] == note.container for one in spec.get("initContainers") or ())
+        first = any(
+            init_container["name"] == note.container for init_container in spec.get("initContainers") or ()
+        )
         part = f"spec.{'initContainers' if first else 'containers'}{{{note.container}}}"
     return PendingEvent(
         POD, note.pod, note.type, note.reason, note.message, part, str(spec.get("nodeName") or "")

@@ -126,15 +126,15 @@ class Admission:
         remembered = self._shelf.peek(key)
         if remembered is not None and 0 <= now - self._read_at.get(key, 0.0) < _TRUSTED_SECONDS:
             return remembered
-        found = await self._shelf.get(key)
-        if found is None:  # names of what is not there must not pile up
+        stored_object = await self._shelf.get(key)
+        if stored_object is None:  # names of what is not there must not pile up
             self._read_at.pop(key, None)
         else:
             self._read_at[key] = now
-        return found
+        return stored_object
 
 
 def _default_class(classes: dict[str, dict[str, Any]]) -> dict[str, Any] | None:
     """The lowest of those that say they are the default, as Kubernetes chooses."""
-    stated = [one for one in classes.values() if one.get("globalDefault")]
+    stated = [class_ for class_ in classes.values() if class_.get("globalDefault")]
     return min(stated, key=lambda one: (one["value"], one["metadata"]["name"]), default=None)

@@ -35,7 +35,9 @@ def bound(pod: dict[str, Any], binding: Binding, now: float) -> dict[str, Any]:
         raise _refusal(binding, f"pod {binding.name} has non-empty .spec.schedulingGates")
     if binding.annotations:
         metadata = {**metadata, "annotations": {**metadata.get("annotations", {}), **binding.annotations}}
-    conditions = [one for one in status.get("conditions", ()) if one.get("type") != "PodScheduled"]
+    conditions = [
+        condition for condition in status.get("conditions", ()) if condition.get("type") != "PodScheduled"
+    ]
     conditions.append({"type": "PodScheduled", "status": "True", "lastTransitionTime": timestamp(now)})
     return {
         **pod,

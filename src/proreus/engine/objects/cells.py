@@ -18,7 +18,11 @@ def pod_cells(pod: _Map, now: float) -> list[Any]:
     spec, status = pod.get("spec", {}), pod.get("status", {})
     sidecars = _sidecars(pod)
     lasting = [
-        *(one for one in status.get("initContainerStatuses", ()) if one.get("name") in sidecars),
+        *(
+            init_container_status
+            for init_container_status in status.get("initContainerStatuses", ())
+            if init_container_status.get("name") in sidecars
+        ),
         *status.get("containerStatuses", ()),
     ]
     ready = sum(bool(one.get("ready")) for one in lasting)
@@ -55,8 +59,8 @@ def pod_reason(pod: _Map) -> str:
 
 def _sidecars(pod: _Map) -> set[str]:
     """Init containers that run beside the others."""
-    found = pod.get("spec", {}).get("initContainers", ())
-    return {one["name"] for one in found if one.get("restartPolicy") == "Always"}
+    init_containers = pod.get("spec", {}).get("initContainers", ())
+    return {one["name"] for one in init_containers if one.get("restartPolicy") == "Always"}
 
 
 def _init_reason(pod: _Map) -> str:
@@ -81,8 +85,8 @@ def _init_reason(pod: _Map) -> str:
 
 def _container_reason(status: _Map, reason: str) -> str:
     running = False
-    for one in reversed(status.get("containerStatuses", ())):
-        state = one.get("state", {})
+    for container_status in reversed(status.get("containerStatuses", ())):
+        state = container_status.get("state", {})
         ended, waiting = state.get("terminated"), state.get("waiting", {})
         if waiting.get("reason"):
             reason = waiting["reason"]
@@ -90,7 +94,7 @@ def _container_reason(status: _Map, reason: str) -> str:
             signal = ended.get("signal")
             why = f"Signal:{signal}" if signal else f"ExitCode:{ended.get('exitCode', 0)}"
             reason = ended.get("reason") or why
-        elif one.get("ready") and "running" in state:
+        elif container_status.get("ready") and "running" in state:
             running = True
     if reason == "Completed" and running:
         return "Running" if _met(status, "Ready") else "NotReady"
@@ -106,25 +110,31 @@ def _met(status: _Map, condition: str) -> bool:
 def _restarts(states: Iterable[_Map], now: float) -> str:
     """How often containers were run again, and when last; of init containers as long as they are not done."""
     states = list(states)
-    count = sum(one.get("restartCount", 0) for one in states)
+    count = sum(state.get("restartCount", 0) for state in states)
     ends = [
-        one["lastState"]["terminated"]["finishedAt"]
-        for one in states
-        if one.get("lastState", {}).get("terminated", {}).get("finishedAt")
+        state["lastState"]["terminated"]["finishedAt"]
+        for state in states
+        if state.get("lastState", {}).get("terminated", {}).get("finishedAt")
     ]
     return f"{count} ({age(max(ends), now)} ago)" if count and ends else str(count)
 
 
 def _gates(spec: _Map, status: _Map) -> str:
     named = [gate.get("conditionType", "") for gate in spec["readinessGates"]]
-    met = {one.get("type") for one in status.get("conditions", ()) if one.get("status") == "True"}
+    met = {
+        condition.get("type")
+        for condition in status.get("conditions", ())
+        if condition.get("status") == "True"
+    }
     return f"{sum(name in met for name in named)}/{len(named)}"
 
 
 def node_cells(node: _Map, now: float) -> list[Any]:
     """Name, status, roles, age, version; wide: addresses and what it runs on."""
     metadata, spec, status = node["metadata"], node.get("spec", {}), node.get("status", {})
-    ready = next((one for one in status.get("conditions", ()) if one.get("type") == "Ready"), None)
+    ready = next(
+        (condition for condition in status.get("conditions", ()) if condition.get("type") == "Ready"), None
+    )
     word = "Unknown" if ready is None else "Ready" if ready.get("status") == "True" else "NotReady"
     labels = metadata.get("labels", {})
     roles = {key.removeprefix(_ROLE) for key in labels if key.startswith(_ROLE)}
@@ -144,8 +154,10 @@ def node_cells(node: _Map, now: float) -> list[Any]:
 
 
 def _address(status: _Map, kind: str) -> str:
-    found = (one.get("address", "") for one in status.get("addresses", ()) if one.get("type") == kind)
-    return next(found, _NONE)
+    addresses = (
+        address.get("address", "") for address in status.get("addresses", ()) if address.get("type") == kind
+    )
+    return next(addresses, _NONE)
 
 
 def event_cells(event: _Map, now: float) -> list[Any]:
@@ -173,10 +185,10 @@ def service_cells(service: _Map, now: float) -> list[Any]:
     """Name, type, addresses, ports, age; wide: the selector."""
     spec = service.get("spec", {})
     ports = [
-        f"{one.get('port')}:{one['nodePort']}/{one.get('protocol', 'TCP')}"
-        if one.get("nodePort")
-        else f"{one.get('port')}/{one.get('protocol', 'TCP')}"
-        for one in spec.get("ports", ())
+        f"{port.get('port')}:{port['nodePort']}/{port.get('protocol', 'TCP')}"
+        if port.get("nodePort")
+        else f"{port.get('port')}/{port.get('protocol', 'TCP')}"
+        for port in spec.get("ports", ())
     ]
     return [
         service["metadata"]["name"],
@@ -269,8 +281,8 @@ def _template_cells(spec: _Map) -> list[str]:
     containers = spec.get("template", {}).get("spec", {}).get("containers", ())
     selector = spec.get("selector", {})
     return [
-        ",".join(one.get("name", "") for one in containers),
-        ",".join(one.get("image", "") for one in containers),
+        ",".join(container.get("name", "") for container in containers),
+        ",".join(container.get("image", "") for container in containers),
         selector_text(selector),
     ]
 
@@ -278,9 +290,9 @@ def _template_cells(spec: _Map) -> list[str]:
 def selector_text(selector: Mapping[str, Any]) -> str:
     """A LabelSelector as a query writes it: `app=web,tier in (a,b),!old`."""
     parts = [f"{key}={value}" for key, value in sorted(selector.get("matchLabels", {}).items())]
-    for one in selector.get("matchExpressions", ()):
-        key, values = one.get("key", ""), ",".join(sorted(one.get("values", ())))
-        match one.get("operator"):
+    for match_expression in selector.get("matchExpressions", ()):
+        key, values = match_expression.get("key", ""), ",".join(sorted(match_expression.get("values", ())))
+        match match_expression.get("operator"):
             case "In":
                 parts.append(f"{key} in ({values})")
             case "NotIn":

@@ -34,8 +34,8 @@ def find_among(conditions: Iterable[Mapping[str, Any]], kind: str) -> Mapping[st
 
 def holds(obj: Mapping[str, Any], kind: str) -> bool:
     """Whether the condition of that type is True."""
-    found = find_condition(obj, kind)
-    return found is not None and found.get("status") == "True"
+    condition = find_condition(obj, kind)
+    return condition is not None and condition.get("status") == "True"
 
 
 def written(condition: Condition, before: Mapping[str, Any] | None, now: float) -> dict[str, Any]:

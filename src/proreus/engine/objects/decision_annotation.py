@@ -98,19 +98,19 @@ def read_decision(text: str | None) -> DecisionAnnotation | None:
     if not text:
         return None
     try:
-        found = json.loads(text)
+        document = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         return None
-    beside = found.get("shadow")
+    beside = document.get("shadow")
     shadow = beside if isinstance(beside, dict) else None
     return DecisionAnnotation(
-        _choice(found),
-        tuple(_reasons(found)),
+        _choice(document),
+        tuple(_reasons(document)),
         None if shadow is None else _choice(shadow),
         "" if shadow is None else str(shadow.get("would", "")),
-        found.get("fallback") not in (None, "", _NOMINATED),
+        document.get("fallback") not in (None, "", _NOMINATED),
     )
 
 
@@ -118,25 +118,25 @@ def scores_told(found: Mapping[str, Any]) -> str:
     """What the chosen node scored, and which factors put it before the next best; "" where none is told."""
     if "score" not in found:
         return ""
-    told = f"{found.get('node', 'it')} scored {found['score']}"
+    message = f"{found.get('node', 'it')} scored {found['score']}"
     runner_up = found.get("next")
     if not isinstance(runner_up, dict):
-        return told
+        return message
     if runner_up.get("score") == found["score"]:
-        told += f", and so did {runner_up.get('node')}"
+        message += f", and so did {runner_up.get('node')}"
     else:
-        told += f", next came {runner_up.get('node')} with {runner_up.get('score')}"
+        message += f", next came {runner_up.get('node')} with {runner_up.get('score')}"
     factors = list(_pairs(found.get("factors")))
     if len(factors) == 1 and list(factors[0][1:]) == [found["score"], runner_up.get("score")]:
-        return f"{told} ({_named(factors[0][0])})"
+        return f"{message} ({_named(factors[0][0])})"
     for words, better in ((": ahead by ", True), ("; behind by ", False)):
         parts = [
             f"{_named(name)} ({mine:.4g}, not {other:.4g})"
             for name, mine, other in factors
             if (mine > other) == better
         ]
-        told += words + " and ".join(parts) if parts else ""
-    return told
+        message += words + " and ".join(parts) if parts else ""
+    return message
 
 
 def _use_told(found: Mapping[str, Any]) -> str:
@@ -144,11 +144,11 @@ def _use_told(found: Mapping[str, Any]) -> str:
     mine, runner_up = _shares(found.get("use")), found.get("next")
     if mine is None:
         return ""
-    told = f"{found.get('node', 'it')} is at {mine[0]:.0%} CPU and {mine[1]:.0%} memory with it"
+    message = f"{found.get('node', 'it')} is at {mine[0]:.0%} CPU and {mine[1]:.0%} memory with it"
     theirs = _shares(runner_up.get("use")) if isinstance(runner_up, dict) else None
     if isinstance(runner_up, dict) and theirs is not None:
-        told += f", {runner_up.get('node')} would be at {theirs[0]:.0%} and {theirs[1]:.0%}"
-    return told
+        message += f", {runner_up.get('node')} would be at {theirs[0]:.0%} and {theirs[1]:.0%}"
+    return message
 
 
 def _pairs(factors: object) -> Iterator[tuple[str, float, float]]:

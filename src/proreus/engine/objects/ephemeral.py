@@ -71,10 +71,10 @@ class EphemeralValues:
     async def all(self) -> dict[str, bytes]:
         """Whatever is told now, by name; `Unserviceable`."""
         try:
-            found = await self._store.list(self._prefix)
+            prefix = await self._store.list(self._prefix)
         except StoreError as error:
             raise unserviceable(error) from error
-        return {entry.key.removeprefix(self._prefix): entry.value for entry in found.entries}
+        return {entry.key.removeprefix(self._prefix): entry.value for entry in prefix.entries}
 
     async def _alive(self) -> bool:
         """Show that this process is there; whether what it told before still stands."""

@@ -42,8 +42,8 @@ def told_of(causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
 def invalid(kind: Kind, name: str, causes: tuple[Cause, ...]) -> Invalid:
     """The fields that are wrong, as the API server lists them."""
     causes = told_of(causes)
-    told = [f"{cause.field}: {cause.message}" for cause in causes]
-    listed = told[0] if len(told) == 1 else f"[{', '.join(told)}]"
+    messages = [f"{cause.field}: {cause.message}" for cause in causes]
+    listed = messages[0] if len(messages) == 1 else f"[{', '.join(messages)}]"
     shown = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
     return Invalid(f'{shown} "{name}" is invalid: {listed}', kind=shown, name=name, causes=causes)
 

@@ -79,32 +79,32 @@ class EventRecorder:
             self.forget(want.key.rsplit("/", 1)[-1])
         return gone
 
-    def _event(self, told: PendingEvent, namespace: str, name: str, moment: str) -> Object:
-        about = told.about["metadata"]
+    def _event(self, pending_event: PendingEvent, namespace: str, name: str, moment: str) -> Object:
+        about = pending_event.about["metadata"]
         involved = {
-            "kind": told.kind.kind,
-            "apiVersion": told.kind.api_version,
+            "kind": pending_event.kind.kind,
+            "apiVersion": pending_event.kind.api_version,
             "name": about["name"],
             "uid": about["uid"],
             "resourceVersion": about.get("resourceVersion", ""),
         }
         if about.get("namespace"):
             involved["namespace"] = about["namespace"]
-        if told.part:
-            involved["fieldPath"] = told.part
-        host = {"host": told.host} if told.host else {}
+        if pending_event.part:
+            involved["fieldPath"] = pending_event.part
+        host = {"host": pending_event.host} if pending_event.host else {}
         return {
             "apiVersion": EVENT.api_version,
             "kind": EVENT.kind,
             "metadata": {"name": name, "namespace": namespace},
             "involvedObject": involved,
-            "reason": told.reason,
-            "message": told.message,
-            "type": told.type,
+            "reason": pending_event.reason,
+            "message": pending_event.message,
+            "type": pending_event.type,
             "count": 1,
             "firstTimestamp": moment,
             "lastTimestamp": moment,
             "source": {"component": self._component, **host},
             "reportingComponent": self._component,
-            "reportingInstance": told.host,
+            "reportingInstance": pending_event.host,
         }

@@ -77,9 +77,9 @@ class Series:
 def event_of(note: EventNote, component: str, now: float) -> _Map:
     """The Event; the same note of the same component has the same name, so that it can be counted."""
     metadata = note.about["metadata"]
-    told = "\0".join((metadata.get("uid", ""), component, note.type, note.reason, note.message))
+    message = "\0".join((metadata.get("uid", ""), component, note.type, note.reason, note.message))
     # The zero has it listed before what agents tell in the same second, who name events by the moment.
-    ending = "0" + hashlib.sha256(told.encode()).hexdigest()[: _HASH_LENGTH - 1]
+    ending = "0" + hashlib.sha256(message.encode()).hexdigest()[: _HASH_LENGTH - 1]
     about = {
         "kind": note.about.get("kind", ""),
         "apiVersion": note.about.get("apiVersion", ""),

@@ -47,7 +47,9 @@ async def _budgets(registry: Registry, pod: _Map) -> list[_Map]:
     metadata = pod["metadata"]
     listed = await registry.list(BUDGET, metadata["namespace"])
     labels = metadata.get("labels", {})
-    return [one for one in listed.items if selector_of(one.get("spec", {}).get("selector")).matches(labels)]
+    return [
+        item for item in listed.items if selector_of(item.get("spec", {}).get("selector")).matches(labels)
+    ]
 
 
 def _needs_no_leave(pod: _Map) -> bool:
@@ -59,7 +61,9 @@ def _needs_no_leave(pod: _Map) -> bool:
 def _ready_enough_without(budget: _Map, pod: _Map) -> bool:
     """Whether the pod does not count: it is not ready, and the budget lets such go."""
     conditions = pod.get("status", {}).get("conditions", ())
-    if any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions):
+    if any(
+        condition.get("type") == "Ready" and condition.get("status") == "True" for condition in conditions
+    ):
         return False
     if budget.get("spec", {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
         return True

@@ -141,7 +141,9 @@ def deletion_started(
     before = old["metadata"]
     check_may_go(kind, old)
     seconds = _grace(kind, old, grace)
-    finalizers = [one for one in before.get("finalizers", ()) if one not in (FOREGROUND, ORPHAN)]
+    finalizers = [
+        finalizer for finalizer in before.get("finalizers", ()) if finalizer not in (FOREGROUND, ORPHAN)
+    ]
     if propagation in _FINALIZER_OF:
         finalizers.append(_FINALIZER_OF[propagation])
     marked = "deletionTimestamp" in before

@@ -84,8 +84,12 @@ def read_selector(stated: Mapping[str, Any] | None) -> Selector | None:
         return None
     equal = _equal(stated.get("matchLabels") or {})
     others = (
-        Requirement(one["key"], Operator(one["operator"]), tuple(one.get("values") or ()))
-        for one in stated.get("matchExpressions") or ()
+        Requirement(
+            match_expression["key"],
+            Operator(match_expression["operator"]),
+            tuple(match_expression.get("values") or ()),
+        )
+        for match_expression in stated.get("matchExpressions") or ()
     )
     return Selector((*equal, *others))
 

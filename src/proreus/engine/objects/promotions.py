@@ -39,18 +39,18 @@ class Promotion(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def read_promotions(obj: Mapping[str, Any] | None) -> dict[str, Promotion]:
     """By schedulerName; what cannot be read begins anew."""
-    found: dict[str, Promotion] = {}
+    promotions: dict[str, Promotion] = {}
     for name, text in (({} if obj is None else obj.get("data")) or {}).items():
         try:
-            found[name] = msgspec.json.decode(text, type=Promotion)
+            promotions[name] = msgspec.json.decode(text, type=Promotion)
         except (msgspec.DecodeError, TypeError):
             continue
-    return found
+    return promotions
 
 
 def written(promotions: Mapping[str, Promotion]) -> dict[str, str]:
     """As the ConfigMap has it."""
-    return {name: msgspec.json.encode(one).decode() for name, one in sorted(promotions.items())}
+    return {name: msgspec.json.encode(promotion).decode() for name, promotion in sorted(promotions.items())}
 
 
 def in_share(uid: str, share: float) -> bool:

@@ -124,7 +124,7 @@ class Registry:
 
         most_bytes: a limit of bytes, as they are stored, but for the first object; 0: none.
         """
-        found = await self._shelf.list(
+        page = await self._shelf.list(
             kind.prefix_in(namespace if kind.namespaced else ""),
             after=after,
             limit=limit,
@@ -132,13 +132,13 @@ class Registry:
             most_bytes=most_bytes,
         )
         items, pauses = [], LoopPauses()
-        for entry in found.entries:
+        for entry in page.entries:
             items.append(self._shelf.read(entry).object)
             if pauses.due:
                 await pauses.take()
-        last = found.entries[-1].key if found.remaining else ""
-        size = sum(len(entry.value) for entry in found.entries)
-        return Listed(items, found.revision, found.remaining, last, size)
+        last = page.entries[-1].key if page.remaining else ""
+        size = sum(len(entry.value) for entry in page.entries)
+        return Listed(items, page.revision, page.remaining, last, size)
 
     async def revision(self) -> int:
         """Of the store, now."""

@@ -53,13 +53,13 @@ class SchedulerChoices:
 def read_chosen(obj: Mapping[str, Any] | None) -> SchedulerChoices:
     """The choices of a ConfigMap; whether there are such policies is for others to find out."""
     data: Mapping[str, str] = {} if obj is None else obj.get("data") or {}
-    found = SchedulerChoices()
+    scheduler_choices = SchedulerChoices()
     for name, text in data.items():
         try:
-            found.chosen[name] = read_entry(name, text)
+            scheduler_choices.chosen[name] = read_entry(name, text)
         except InputError as error:
-            found.refused[name] = str(error)
-    return found
+            scheduler_choices.refused[name] = str(error)
+    return scheduler_choices
 
 
 def read_entry(name: str, text: str) -> Chosen:

@@ -121,9 +121,12 @@ _kept_selection = lru_cache(maxsize=1024)(_selection)
 
 
 def _of_field(requirements: list[FieldRequirement]) -> _Wanted:
-    equal = {one.value for one in requirements if one.equal}
+    equal = {requirement.value for requirement in requirements if requirement.equal}
     must = frozenset(equal) if len(equal) == 1 else frozenset[str]()
-    return _Wanted(must if equal else None, frozenset(one.value for one in requirements if not one.equal))
+    return _Wanted(
+        must if equal else None,
+        frozenset(requirement.value for requirement in requirements if not requirement.equal),
+    )
 
 
 def _together(requirements: list[Requirement]) -> _Wanted:
@@ -132,20 +135,20 @@ def _together(requirements: list[Requirement]) -> _Wanted:
     must_not: set[str] = set()
     there: set[bool] = set()
     bounds: dict[Operator, Requirement] = {}
-    for one in requirements:
-        match one.operator:
+    for requirement in requirements:
+        match requirement.operator:
             case Operator.IN:
-                must = frozenset(one.values) if must is None else must & frozenset(one.values)
+                must = frozenset(requirement.values) if must is None else must & frozenset(requirement.values)
             case Operator.NOT_IN:
-                must_not |= set(one.values)
+                must_not |= set(requirement.values)
             case Operator.EXISTS:
                 there.add(True)
             case Operator.DOES_NOT_EXIST:
                 there.add(False)
             case Operator.GT | Operator.LT:
-                bounds[one.operator] = _tighter(bounds.get(one.operator), one)
+                bounds[requirement.operator] = _tighter(bounds.get(requirement.operator), requirement)
             case _:
-                assert_never(one.operator)
+                assert_never(requirement.operator)
     if len(there) == 2:  # there and not there: nothing is both
         must = frozenset()
     return _Wanted(
@@ -160,7 +163,7 @@ def _tighter(first: Requirement | None, second: Requirement) -> Requirement:
     if not -_INT64 <= int(first.values[0]) < _INT64:
         return first
     choose = max if first.operator is Operator.GT else min
-    return choose(first, second, key=lambda one: int(one.values[0]))
+    return choose(first, second, key=lambda requirement: int(requirement.values[0]))
 
 
 def selector_of(stated: Mapping[str, Any] | None) -> Selector:
@@ -169,8 +172,12 @@ def selector_of(stated: Mapping[str, Any] | None) -> Selector:
         return NOTHING
     equal = (Requirement(key, Operator.IN, (value,)) for key, value in stated.get("matchLabels", {}).items())
     expressions = (
-        Requirement(one["key"], Operator(one["operator"]), tuple(one.get("values", ())))
-        for one in stated.get("matchExpressions", ())
+        Requirement(
+            match_expression["key"],
+            Operator(match_expression["operator"]),
+            tuple(match_expression.get("values", ())),
+        )
+        for match_expression in stated.get("matchExpressions", ())
     )
     return Selector((*equal, *expressions))
 
@@ -187,23 +194,23 @@ class _Parser:
         text = text.rstrip()
         self._text, self._tokens, at = text, list[str](), 0
         while at < len(text):
-            found = _TOKEN.match(text, at)
-            if found is None:
+            match = _TOKEN.match(text, at)
+            if match is None:
                 raise self._refusal(f"unexpected character at {at}")
-            self._tokens.append(found[1])
-            at = found.end()
+            self._tokens.append(match[1])
+            at = match.end()
         self._at = 0
 
     def requirements(self) -> list[Requirement]:
         """All of them, between commas."""
-        found: list[Requirement] = []
+        requirements: list[Requirement] = []
         while self._at < len(self._tokens):
-            found.append(self._requirement())
+            requirements.append(self._requirement())
             if self._at < len(self._tokens):
                 self._expect(",")
                 if self._at == len(self._tokens):
                     raise self._refusal("found '', expected: identifier after ','")
-        return found
+        return requirements
 
     def _requirement(self) -> Requirement:
         if self._peek() == "!":
@@ -280,14 +287,14 @@ class _Parser:
 
 def parse_field_selector(text: str) -> tuple[FieldRequirement, ...]:
     """`a=b,c!=d`; a backslash before a comma, an equals sign or a backslash makes it part of the value."""
-    found = []
+    field_requirements = []
     for term in re.findall(r"(?:[^,\\]|\\.|\\$)+", text):
         parts = re.fullmatch(r"((?:[^=!\\]|\\.)*?)\s*(!=|==|=)((?:[^\\]|\\.)*)", term, re.DOTALL)
         if parts is None:
             raise BadRequest(f"invalid selector: '{text:.200}'; can't understand '{term:.200}'")
         value = re.sub(r"\\([\\,=])", r"\1", parts[3])
-        found.append(FieldRequirement(parts[1].strip(), value, parts[2] != "!="))
-    return tuple(found)
+        field_requirements.append(FieldRequirement(parts[1].strip(), value, parts[2] != "!="))
+    return tuple(field_requirements)
 
 
 def _at(*path: str, default: str = "") -> Callable[[_Obj], str]:

@@ -111,11 +111,11 @@ async def _settled(
                     outcomes[place] = _remembered(shelf, step, encoded, committed.revision)
                 fresh.clear()
             else:
-                found = committed.found
+                entries = committed.found
                 if fence is not None:
-                    _check_fence(fence, found[0])
-                    found = found[1:]
-                for (step, _), entry in zip(steps.values(), found, strict=True):
+                    _check_fence(fence, entries[0])
+                    entries = entries[1:]
+                for (step, _), entry in zip(steps.values(), entries, strict=True):
                     fresh[step.key] = None if entry is None else shelf.read(entry)
         waiting = [place for place in waiting if place not in outcomes]
         if not waiting:

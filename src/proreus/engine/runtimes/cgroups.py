@@ -104,11 +104,11 @@ class Cgroups:
 
     def names(self) -> set[str]:
         """The cgroups that stand."""
-        found: set[str] = set()
+        names: set[str] = set()
         for parent in set(self._parents.values()):
             with contextlib.suppress(FileNotFoundError):
-                found.update(entry.name for entry in parent.iterdir() if entry.is_dir())
-        return found
+                names.update(entry.name for entry in parent.iterdir() if entry.is_dir())
+        return names
 
     def sweep(self, keep: Iterable[str]) -> None:
         """Kill and take away what belongs to no container of these names."""
@@ -125,12 +125,12 @@ class Cgroups:
 
     def close(self) -> None:
         """The parent goes, too, where it is empty: in every hierarchy, since runc uses them all."""
-        for mount in (self._mount, *(one for one in self._mount.iterdir() if one.is_dir())):
+        for mount in (self._mount, *(path for path in self._mount.iterdir() if path.is_dir())):
             parent = mount / self._name
-            for child in [one for one in parent.iterdir() if one.is_dir()] if parent.is_dir() else ():
+            for child in [path for path in parent.iterdir() if path.is_dir()] if parent.is_dir() else ():
                 with contextlib.suppress(OSError):  # it has processes: it stays, and the parent with it
                     child.rmdir()
-            if parent.is_dir() and not any(one.is_dir() for one in parent.iterdir()):
+            if parent.is_dir() and not any(path.is_dir() for path in parent.iterdir()):
                 remove_cgroups([str(parent)])
 
     def _file(self, controller: str, name: str, file: str) -> Path:

@@ -13,8 +13,8 @@ def pulling(image: str) -> Notice:
 def pulled(image: str, seconds: float, size: int) -> Notice:
     """It was fetched."""
     took = f"{seconds:.3f}s".replace(".000s", "s")
-    told = f'Successfully pulled image "{image}" in {took} ({took} including waiting).'
-    return Notice("Normal", "Pulled", f"{told} Image size: {size} bytes.")
+    message = f'Successfully pulled image "{image}" in {took} ({took} including waiting).'
+    return Notice("Normal", "Pulled", f"{message} Image size: {size} bytes.")
 
 
 def present(image: str) -> Notice:

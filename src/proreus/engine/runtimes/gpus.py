@@ -48,12 +48,14 @@ class GpuProcess:
 def list_gpus(root: Path) -> tuple[GpuDevice, ...]:
     """Those with a device file, in the order of their numbers; root: `/`, but in tests."""
     try:
-        names = sorted(one.name for one in (root / "dev").iterdir())
+        names = sorted(path.name for path in (root / "dev").iterdir())
     except OSError:
         return ()
     numbers = sorted(int(match[1]) for name in names if (match := _NODE.fullmatch(name)))
     uuids = _listed(root / "proc" / "driver" / "nvidia" / "gpus")
-    return tuple(GpuDevice(uuids.get(one, str(one)), root / "dev" / f"nvidia{one}") for one in numbers)
+    return tuple(
+        GpuDevice(uuids.get(number, str(number)), root / "dev" / f"nvidia{number}") for number in numbers
+    )
 
 
 def shared_nodes(root: Path) -> tuple[Path, ...]:
@@ -81,12 +83,12 @@ def read_gpus(output: str) -> tuple[GpuUse, ...]:
 
     A GPU that is cut into instances (MIG) does not tell how busy it is: "[N/A]".
     """
-    found = []
+    gpu_uses = []
     for row in csv.reader(output.splitlines(), skipinitialspace=True):
         if len(row) == len(_QUERY.split(",")) and row[0].startswith("GPU-"):
             busy, memory, capacity = (_number(text) for text in row[2:])
-            found.append(GpuUse(row[0], row[1], busy, _bytes(memory), _bytes(capacity)))
-    return tuple(found)
+            gpu_uses.append(GpuUse(row[0], row[1], busy, _bytes(memory), _bytes(capacity)))
+    return tuple(gpu_uses)
 
 
 async def look_at_gpus() -> tuple[GpuUse, ...]:
@@ -113,11 +115,11 @@ async def _asked(query: str) -> str:
 
 def read_gpu_processes(output: str) -> tuple[GpuProcess, ...]:
     """What `nvidia-smi --query-compute-apps=...` has written; other lines are left out."""
-    found = []
+    gpu_processes = []
     for row in csv.reader(output.splitlines(), skipinitialspace=True):
         if len(row) == len(_PROCESS_QUERY.split(",")) and row[0].isdigit():
-            found.append(GpuProcess(int(row[0]), row[1], _bytes(_number(row[2]))))
-    return tuple(found)
+            gpu_processes.append(GpuProcess(int(row[0]), row[1], _bytes(_number(row[2]))))
+    return tuple(gpu_processes)
 
 
 def _number(text: str) -> int | None:

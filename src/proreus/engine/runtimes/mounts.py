@@ -72,7 +72,7 @@ def mounts_below(folder: Path) -> Iterator[Mounted]:
     top = str(folder.resolve()) + "/"
     for line in reversed(Path("/proc/self/mounts").read_text(errors="surrogateescape").splitlines()):
         _, written, kind, *_ = line.split(" ")
-        place = _ESCAPE.sub(lambda found: chr(int(found[1], 8)), written)
+        place = _ESCAPE.sub(lambda match: chr(int(match[1], 8)), written)
         if place.startswith(top):
             yield Mounted(Path(place), kind)
 

@@ -135,8 +135,8 @@ def walk_beneath(top: Path, *, force: bool = False) -> Iterator[Visit]:
 
 def _look(folder: int, device: int) -> tuple[tuple[os.DirEntry[str], ...], list[str]]:
     """Its entries, and those of them that are folders of this file system."""
-    with os.scandir(folder) as found:
-        entries = tuple(found)
+    with os.scandir(folder) as scandir_iterator:
+        entries = tuple(scandir_iterator)
     folders = []
     for entry in entries:
         try:

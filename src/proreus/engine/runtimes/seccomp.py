@@ -142,8 +142,8 @@ def wanted_profile(plan: ContainerPlan) -> SeccompProfile | None:
     try:
         return SeccompProfile(stated.get("type"))
     except ValueError:
-        told = f"seccompProfile {stated.get('type')} is not supported on this node, RuntimeDefault is"
-        raise LaunchRefused("CreateContainerConfigError", told) from None
+        message = f"seccompProfile {stated.get('type')} is not supported on this node, RuntimeDefault is"
+        raise LaunchRefused("CreateContainerConfigError", message) from None
 
 
 def runc_filter(capabilities: Collection[str]) -> dict[str, Any]:
@@ -192,8 +192,8 @@ def compiled_filter(capabilities: Collection[str]) -> bytes:
 def _machine() -> str:
     name = platform.machine()
     if name not in _MACHINES or os.sysconf("SC_LONG_BIT") != 64:
-        told = f"seccompProfile RuntimeDefault is not supported on a machine of kind {name}"
-        raise LaunchRefused("CreateContainerConfigError", told)
+        message = f"seccompProfile RuntimeDefault is not supported on a machine of kind {name}"
+        raise LaunchRefused("CreateContainerConfigError", message)
     return name
 
 

@@ -46,11 +46,11 @@ class StartBackoff:
             shown = min(self._pauses.shown, pause / 2)
             if await self._rest(shown, arrival):
                 return
-            told = container_events.pull_backing_off(image)
+            pull_backing_off = container_events.pull_backing_off(image)
             yield LaunchRefused(
                 BACKING_OFF,
-                f"{told.message}: {PULL_FAILED}: {refused}",
-                told,
+                f"{pull_backing_off.message}: {PULL_FAILED}: {refused}",
+                pull_backing_off,
                 container_events.failed(BACKING_OFF),
             )
             pause -= shown
@@ -65,10 +65,10 @@ class StartBackoff:
 
     async def _rest(self, seconds: float, arrival: asyncio.Event) -> bool:
         """Whether something came before the time was over."""
-        events = [asyncio.ensure_future(one.wait()) for one in (self._stopping, arrival)]
+        events = [asyncio.ensure_future(event.wait()) for event in (self._stopping, arrival)]
         try:
             done, _ = await asyncio.wait(events, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for one in events:
-                one.cancel()
+            for task in events:
+                task.cancel()
         return bool(done)

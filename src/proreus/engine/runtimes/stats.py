@@ -75,7 +75,10 @@ def encode(measures: Measures) -> bytes:
             (node.cpu, node.memory, node.disk, node.read, node.written),
             node.traffic,
             node.gpus,
-            [(one.uid, one.container, one.cpu, one.memory, one.disk) for one in measures.containers],
+            [
+                (container.uid, container.container, container.cpu, container.memory, container.disk)
+                for container in measures.containers
+            ],
             measures.pods,
             {
                 who: (trend.cpu, [amount // _KIB for amount in trend.memory])
@@ -87,11 +90,11 @@ def encode(measures: Measures) -> bytes:
 
 def decode(note: bytes) -> Measures:
     """What was encoded; raises `msgspec.DecodeError` where it was not."""
-    told = msgspec.msgpack.decode(note, type=_Told)
-    (cpu, memory, disk, read, written), traffic, gpus, containers, pods, past = told
+    document = msgspec.msgpack.decode(note, type=_Told)
+    (cpu, memory, disk, read, written), traffic, gpus, containers, pods, past = document
     node = NodeUse(cpu, memory, disk, read, written, traffic, gpus)
     trends = {who: Trend(used, tuple(amount * _KIB for amount in kib)) for who, (used, kib) in past.items()}
-    return Measures(node, tuple(Use(*one) for one in containers), pods, trends)
+    return Measures(node, tuple(Use(*container) for container in containers), pods, trends)
 
 
 def is_news(before: Measures, now: Measures) -> bool:
@@ -119,7 +122,9 @@ def _moved(before: Sequence[Use], now: Sequence[Use]) -> bool:
 
 def _moved_beside(before: Sequence[PodUse], now: Sequence[PodUse]) -> bool:
     """A pod's traffic is never the same twice: what it hardly changed by is no news."""
-    if [replace(one, traffic=None) for one in before] != [replace(one, traffic=None) for one in now]:
+    if [replace(pod_use, traffic=None) for pod_use in before] != [
+        replace(pod_use, traffic=None) for pod_use in now
+    ]:
         return True
     for old, new in zip(before, now, strict=True):
         if (old.traffic is None) != (new.traffic is None):

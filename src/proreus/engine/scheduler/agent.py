@@ -159,20 +159,24 @@ class SchedulingAgent:
             "fallbacks": dict(self.core.fallbacks()),
             "queue": self.core.queue.counts(),
             "shadow": {
-                name: {"agreed": one.agreed, "differed": one.differed}
-                for name, one in self.core.differences.items()
+                name: {"agreed": difference.agreed, "differed": difference.differed}
+                for name, difference in self.core.differences.items()
             },
             "relisted": sum(informer.relisted for informer in self._informers),
         }
 
     def shadows(self) -> dict[str, Any]:
         """By schedulerName: where its shadow would have differed, and what that would have changed."""
-        return {name: found.told() for name, found in self.core.differences.items()}
+        return {name: difference.told() for name, difference in self.core.differences.items()}
 
     # Below the face.
 
-    def _told(self, told: ObjectChange) -> None:
-        self._inbox.append((ObjectDeleted if told.gone else ObjectUpdated)(told.kind.kind, told.object))
+    def _told(self, object_change: ObjectChange) -> None:
+        self._inbox.append(
+            (ObjectDeleted if object_change.gone else ObjectUpdated)(
+                object_change.kind.kind, object_change.object
+            )
+        )
         self._news.set()
 
     async def _work(self) -> None:
@@ -279,15 +283,15 @@ class SchedulingAgent:
             _log.warning("%s", error)
             failed = []
         lost = {one.pod for one in failed}
-        for one in instructions:
-            if isinstance(one, BindPodTo) and one.pod not in lost:
+        for instruction in instructions:
+            if isinstance(instruction, BindPodTo) and instruction.pod not in lost:
                 self.recent.append(
                     {
                         "at": self._clock(),
-                        "pod": one.pod.key,
-                        "uid": one.pod.uid,
-                        "node": one.node,
-                        "reasons": json.loads(one.annotations[DECISION]),
+                        "pod": instruction.pod.key,
+                        "uid": instruction.pod.uid,
+                        "node": instruction.node,
+                        "reasons": json.loads(instruction.annotations[DECISION]),
                     }
                 )
         self._inbox.extend(failed)

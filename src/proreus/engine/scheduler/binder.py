@@ -56,14 +56,18 @@ class Binder:
         self, instructions: Sequence[Instruction], fence: Unchanged
     ) -> list[InstructionFailed]:
         """Do it all; what did not come about."""
-        binds = [one for one in instructions if isinstance(one, BindPodTo)]
-        others = [one for one in instructions if not isinstance(one, BindPodTo)]
+        binds = [instruction for instruction in instructions if isinstance(instruction, BindPodTo)]
+        others = [instruction for instruction in instructions if not isinstance(instruction, BindPodTo)]
         failed = await self._bind(binds, fence) if binds else []
         failed += await self._rest(others, fence) if others else []
         lost = {one.pod for one in failed}
-        done = [one for one in instructions if isinstance(one, Complain) or one.pod not in lost]
+        done = [
+            instruction
+            for instruction in instructions
+            if isinstance(instruction, Complain) or instruction.pod not in lost
+        ]
         now = self.clock()
-        notes = [self._series.due(note, now) for one in done for note in self._notes(one)]
+        notes = [self._series.due(note, now) for instruction in done for note in self._notes(instruction)]
         self._remember(done)
         due = [note for note in notes if note is not None]
         if self.events and due:
@@ -103,7 +107,9 @@ class Binder:
     async def _rest(self, instructions: Sequence[Instruction], fence: Unchanged) -> list[InstructionFailed]:
         """What binds nothing. Of a preemption every part counts, else the pod would wait for nothing; and who
         could not be told why it waits is decided about, and told, again."""
-        wants = [(one, want) for one in instructions for want in self._consequences(one)]
+        wants = [
+            (instruction, want) for instruction in instructions for want in self._consequences(instruction)
+        ]
         failed: dict[PodRef, InstructionFailed] = {}
         outcomes = await self.registry.commit_each([want for _, want in wants], fence)
         for (one, _), outcome in zip(wants, outcomes, strict=True):
@@ -120,23 +126,26 @@ class Binder:
     def _consequences(self, instruction: Instruction) -> list[Intent]:
         """What an instruction that binds nothing changes in the store."""
         match instruction:
-            case PreemptFor(pod=pod, node=node, victims=victims, told=told):
+            case PreemptFor(pod=pod, node=node, victims=victims, told=message):
                 gone = [
                     self.registry.deleting(
-                        POD, one.namespace, one.name, DeletionTerms(uid=one.uid, disruption=_PREEMPTED)
+                        POD,
+                        victim.namespace,
+                        victim.name,
+                        DeletionTerms(uid=victim.uid, disruption=_PREEMPTED),
                     )
-                    for one in victims
+                    for victim in victims
                 ]
-                cleared = [self._status(one, nominated="") for one in instruction.no_longer_nominated]
-                return [*gone, *cleared, self._status(pod, _waits(told), nominated=node)]
-            case DelayPod(pod=pod, told=told, clear_nomination=clear):
-                if self._told.get(pod.uid) == told and not clear:
+                cleared = [self._status(pod_ref, nominated="") for pod_ref in instruction.no_longer_nominated]
+                return [*gone, *cleared, self._status(pod, _waits(message), nominated=node)]
+            case DelayPod(pod=pod, told=message, clear_nomination=clear):
+                if self._told.get(pod.uid) == message and not clear:
                     return []
-                return [self._status(pod, _waits(told), nominated="" if clear else None)]
-            case RejectPod(pod=pod, told=told):
-                if self._told.get(pod.uid) == told:
+                return [self._status(pod, _waits(message), nominated="" if clear else None)]
+            case RejectPod(pod=pod, told=message):
+                if self._told.get(pod.uid) == message:
                     return []
-                return [self._status(pod, _waits(told, "SchedulerRejected"), nominated="")]
+                return [self._status(pod, _waits(message, "SchedulerRejected"), nominated="")]
             case Complain() | BindPodTo():
                 return []
             case _:
@@ -165,38 +174,38 @@ class Binder:
 
     def _notes(self, instruction: Instruction) -> list[EventNote]:
         match instruction:
-            case BindPodTo(pod=pod, told=told):
-                return [EventNote(_object(pod), "Scheduled", told)]
-            case PreemptFor(pod=pod, node=node, victims=victims, told=told):
+            case BindPodTo(pod=pod, told=message):
+                return [EventNote(_object(pod), "Scheduled", message)]
+            case PreemptFor(pod=pod, node=node, victims=victims, told=message):
                 why = f"Preempted by pod {pod.uid} on node {node}"
                 return [
-                    EventNote(_object(pod), "FailedScheduling", told, "Warning"),
+                    EventNote(_object(pod), "FailedScheduling", message, "Warning"),
                     *(EventNote(_object(victim), "Preempted", why) for victim in victims),
                 ]
-            case DelayPod(pod=pod, told=told):
-                if self._told.get(pod.uid) == told:
+            case DelayPod(pod=pod, told=message):
+                if self._told.get(pod.uid) == message:
                     return []
-                return [EventNote(_object(pod), "FailedScheduling", told, "Warning")]
-            case RejectPod(pod=pod, told=told):
-                return [EventNote(_object(pod), "Rejected", told, "Warning")]
-            case Complain(object=obj, told=told, reason=reason):
-                return [EventNote(obj, reason, told, "Warning")]
+                return [EventNote(_object(pod), "FailedScheduling", message, "Warning")]
+            case RejectPod(pod=pod, told=message):
+                return [EventNote(_object(pod), "Rejected", message, "Warning")]
+            case Complain(object=obj, told=message, reason=reason):
+                return [EventNote(obj, reason, message, "Warning")]
             case _:
                 assert_never(instruction)
 
     def _remember(self, instructions: Sequence[Instruction]) -> None:
         if len(self._told) > _MOST_TOLD:
             self._told.clear()
-        for one in instructions:
-            if isinstance(one, DelayPod | RejectPod):
-                self._told[one.pod.uid] = one.told
-            elif not isinstance(one, Complain):
-                self._told.pop(one.pod.uid, None)
+        for instruction in instructions:
+            if isinstance(instruction, DelayPod | RejectPod):
+                self._told[instruction.pod.uid] = instruction.told
+            elif not isinstance(instruction, Complain):
+                self._told.pop(instruction.pod.uid, None)
 
 
-def _waits(told: str, reason: str = "Unschedulable") -> Condition:
+def _waits(message: str, reason: str = "Unschedulable") -> Condition:
     """Of a pod that has no node."""
-    return Condition("PodScheduled", "False", reason, told)
+    return Condition("PodScheduled", "False", reason, message)
 
 
 def _object(pod: PodRef) -> Object:

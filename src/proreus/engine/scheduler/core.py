@@ -174,7 +174,7 @@ class SchedulingCore(EventHandlers):
         """Only who was chosen is kept, and whom pods name; what could not be made may be tried again."""
         chosen = (*self.schedulers.chosen.values(), self.schedulers.default)
         used = {way for one in chosen for way in ways(one)} | self._named()
-        for unused in [one for one in self._deciders if one not in used]:
+        for unused in [decider for decider in self._deciders if decider not in used]:
             self._deciders.pop(unused).close()
         self._unfit.clear()
 
@@ -185,23 +185,27 @@ class SchedulingCore(EventHandlers):
 
     def fallbacks(self) -> Counter[str]:
         """How often the kube rules decided for another policy, by reason."""
-        found: Counter[str] = Counter()
+        fallbacks: Counter[str] = Counter()
         for decider in self._deciders.values():
-            found.update(decider.fallbacks)
-        return found
+            fallbacks.update(decider.fallbacks)
+        return fallbacks
 
     def failing(self) -> dict[str, dict[str, str]]:
         """By schedulerName: what was wrong with the last answers of its "policy" and its "shadow"."""
         chosen = {DEFAULT_SCHEDULER: self.schedulers.default, **self.schedulers.chosen}
         deciders = {name: self._deciders.get(one) for name, one in chosen.items()}
-        return {name: dict(one.failing) for name, one in deciders.items() if one is not None and one.failing}
+        return {
+            name: dict(decider.failing)
+            for name, decider in deciders.items()
+            if decider is not None and decider.failing
+        }
 
     def cycle(self, now: float, most: int = 1) -> list[Instruction]:
         """Decide about up to so many waiting pods."""
         self.forget_silent(now)
         instructions: list[Instruction] = self.complaints
         self.complaints = []
-        instructions.extend(DelayPod(ref, told) for ref, told in self.unclaimed(now, most))
+        instructions.extend(DelayPod(ref, message) for ref, message in self.unclaimed(now, most))
         for _ in range(most):
             key = self.queue.take(now)
             if key is None:
@@ -284,11 +288,11 @@ class SchedulingCore(EventHandlers):
             shadow = decider.by_shadow(observation)
         except Stuck:
             shadow, observation = None, self._observe_anew(known, now)
-        for told in decider.take_news():
-            self.complaints.append(Complain(known.object, told, "PolicyFailed"))
+        for message in decider.take_news():
+            self.complaints.append(Complain(known.object, message, "PolicyFailed"))
         if shadow is not None:
-            found = self.differences.setdefault(known.scheduler, ShadowDifferences())
-            found.note(known.key, now, (answer, shadow), observation)
+            difference = self.differences.setdefault(known.scheduler, ShadowDifferences())
+            difference.note(known.key, now, (answer, shadow), observation)
         return self._carry_out(known, (answer, fallback, shadow), decider, observation)
 
     def start_over(self, now: float) -> None:
@@ -317,7 +321,9 @@ class SchedulingCore(EventHandlers):
                 nodes = observation.compiled.workload.nodes
                 beside = None
                 if shadow is not None:
-                    would = changes(*(effect_of(one, observation) for one in (answer, shadow)))
+                    would = changes(
+                        *(effect_of(legal_decision, observation) for legal_decision in (answer, shadow))
+                    )
                     beside = (decider.chosen.shadow, shadow.decision, would)
                 account = decider.account(answer, fallback, observation)
                 reasons = Reasons(decider.chosen.policy, fallback, refusals, beside, account)
@@ -354,7 +360,7 @@ class SchedulingCore(EventHandlers):
         return BindPodTo(known.ref, node, annotations, scheduled(known.key, node, scores_told(decision)))
 
     def _to_preempt(
-        self, known: Known, node: str, victims: Sequence[str], told: str, now: float
+        self, known: Known, node: str, victims: Sequence[str], message: str, now: float
     ) -> Instruction:
         self.counts["preempted"] += 1
         self.counts["victims"] += len(victims)
@@ -369,7 +375,7 @@ class SchedulingCore(EventHandlers):
         self.picture.nominate(known, node)
         self._to_pool(known, now)
         refs = tuple(self.picture.pods[victim].ref for victim in victims)
-        return PreemptFor(known.ref, node, refs, told, tuple(other.ref for other in lower))
+        return PreemptFor(known.ref, node, refs, message, tuple(other.ref for other in lower))
 
     def _has_to_wait(
         self, known: Known, observation: PodObservation, refusals: Refusals, *, terminating: bool
@@ -382,17 +388,17 @@ class SchedulingCore(EventHandlers):
             return DelayPod(
                 known.ref, f"{refusals.feasible}/{len(refusals.codes)} nodes are available: the policy waits."
             )
-        told = without_victims(observation, terminating=terminating)
-        return self._to_wait(known, now, f"{unavailable(refusals)} {told}", keep=terminating)
+        victims = without_victims(observation, terminating=terminating)
+        return self._to_wait(known, now, f"{unavailable(refusals)} {victims}", keep=terminating)
 
-    def _to_wait(self, known: Known, now: float, told: str, *, keep: bool = False) -> Instruction:
+    def _to_wait(self, known: Known, now: float, message: str, *, keep: bool = False) -> Instruction:
         """Into the pool; keep: the pod still waits for its nominated node."""
         self.counts["unschedulable"] += 1
         clear = bool(known.nominated) and not keep
         if clear:
             self.picture.nominate(known, "")
         self._to_pool(known, now)
-        return DelayPod(known.ref, told, clear)
+        return DelayPod(known.ref, message, clear)
 
     def _to_pool(self, known: Known, now: float) -> None:
         group, _ = self.picture.cluster.rows_of(known.key)

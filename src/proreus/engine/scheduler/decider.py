@@ -258,10 +258,10 @@ class Decider:
         ):
             trouble = "" if asked is None else asked.warm_up()
             if trouble:
-                told = f"{who} {name}: {trouble}"
-                _log.warning("%s", told)
-                self.failing[who] = told
-                self._news.append(told)  # with the first pod: nobody else is there to be told
+                message = f"{who} {name}: {trouble}"
+                _log.warning("%s", message)
+                self.failing[who] = message
+                self._news.append(message)  # with the first pod: nobody else is there to be told
 
     def decide(self, observation: PodObservation) -> tuple[LegalDecision, Fallback]:
         """The policy's answer, or that of the rule with the reason why; raises `Stuck`."""
@@ -343,29 +343,29 @@ class Decider:
             self._note("shadow", _raised(error, self.shadow.name))
             return None
 
-    def _note(self, reason: str, told: str) -> None:
+    def _note(self, reason: str, message: str) -> None:
         """Count it; told at the 1st, 2nd, 4th, 8th time: a policy that stays broken fills no disk."""
         count = self.fallbacks[reason] = self.fallbacks.get(reason, 0) + 1
         who, instead = ("shadow", "") if reason == "shadow" else ("policy", "; the kube rules decided")
         name = self.chosen.shadow if reason == "shadow" else self.chosen.policy
-        told = f"{who} {name}: {told} ({reason}, {count} times so far)"
+        message = f"{who} {name}: {message} ({reason}, {count} times so far)"
         if reason != "unsure":
-            self.failing[who] = told
+            self.failing[who] = message
         if count & (count - 1) == 0:
-            _log.warning("%s", told)
+            _log.warning("%s", message)
             if reason != "unsure":
-                self._news.append(told + instead)
+                self._news.append(message + instead)
 
 
 def _raised(error: Exception, policy: str) -> str:
     """What a policy raised; one from elsewhere is named in it already, with the line."""
-    told = str(error) if isinstance(error, ProreusError) else f"{type(error).__name__}: {error}"
-    return _line(told.removeprefix(f"policy {policy}: "))
+    message = str(error) if isinstance(error, ProreusError) else f"{type(error).__name__}: {error}"
+    return _line(message.removeprefix(f"policy {policy}: "))
 
 
-def _line(told: str) -> str:
+def _line(message: str) -> str:
     """In one line of bounded length, whatever a policy says."""
-    return " ".join(told[: 4 * _LONGEST_LINE].split())[:_LONGEST_LINE]
+    return " ".join(message[: 4 * _LONGEST_LINE].split())[:_LONGEST_LINE]
 
 
 def checked(decision: Decision, observation: PodObservation, bids: tuple[I64, F64]) -> LegalDecision:
@@ -377,11 +377,11 @@ def checked(decision: Decision, observation: PodObservation, bids: tuple[I64, F6
                 raise IllegalDecision(f"{_line(str(decision))}: the pod may not go there")
             return LegalDecision(decision, (), *bids)
         case Preempt(node=node):
-            found = observation.victims(node) if 0 <= node < nodes else None
-            if found is None or not found[0]:
+            victims = observation.victims(node) if 0 <= node < nodes else None
+            if victims is None or not victims[0]:
                 raise IllegalDecision(f"{decision}: no eviction helps there")
             pods = observation.compiled.workload.pods
-            return LegalDecision(decision, tuple(pods[victim].name for victim in found[0]), *bids)
+            return LegalDecision(decision, tuple(pods[victim].name for victim in victims[0]), *bids)
         case Delay() | Reject():
             return LegalDecision(decision, (), *bids)
         case _:

@@ -236,7 +236,7 @@ class EventHandlers(ABC):
             case _ if kind in SPREADING:
                 owner = self._reader.set_owner(kind, obj)
                 if owner is not None:
-                    for known in [one for one in self.picture.pods.values() if one.template.owner == owner]:
+                    for known in [pod for pod in self.picture.pods.values() if pod.template.owner == owner]:
                         self._reread(known, now)
 
     def _other_gone(self, kind: str, obj: Object, now: float) -> None:
@@ -270,11 +270,11 @@ class EventHandlers(ABC):
             self.complaints.append(Complain(obj, f"the scheduler cannot use this budget: {error}"))
 
     def _namespaces_changed(self, now: float) -> None:
-        for known in [one for one in self.picture.pods.values() if one.template.by_namespaces]:
+        for known in [pod for pod in self.picture.pods.values() if pod.template.by_namespaces]:
             self._reread(known, now)
 
     def _services_changed(self, namespace: str, now: float) -> None:
-        for known in [one for one in self.picture.pods.values() if one.ref.namespace == namespace]:
+        for known in [pod for pod in self.picture.pods.values() if pod.ref.namespace == namespace]:
             self._reread(known, now)
 
     def _choose(self, obj: Object | None, now: float) -> None:
@@ -375,7 +375,7 @@ def _uid(obj: Object) -> str:
 
 def _told_of(status: Object) -> bool:
     """Whether a scheduler has said something about a pod that waits."""
-    return any(one.get("type") == "PodScheduled" for one in status.get("conditions") or ())
+    return any(condition.get("type") == "PodScheduled" for condition in status.get("conditions") or ())
 
 
 def _seconds(timestamp: str) -> float:

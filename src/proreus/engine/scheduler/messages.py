@@ -89,15 +89,15 @@ def refusals_of(observation: PodObservation) -> Refusals:
 
 def scheduled(pod: str, node: str, why: str) -> str:
     """For the event `Scheduled`: kube-scheduler's own words, then ours."""
-    told = f"Successfully assigned {pod} to {node}"
-    return f"{told}: {why}" if why else told
+    message = f"Successfully assigned {pod} to {node}"
+    return f"{message}: {why}" if why else message
 
 
 def unavailable(refusals: Refusals) -> str:
     """For the event `FailedScheduling`: what is wrong with which nodes, sorted as kube-scheduler sorts it."""
     nodes = len(refusals.codes)
-    told = ", ".join(sorted(f"{count} {why}" for why, count in refusals.reasons.items()))
-    return f"0/{nodes} nodes are available: {told}."
+    message = ", ".join(sorted(f"{count} {why}" for why, count in refusals.reasons.items()))
+    return f"0/{nodes} nodes are available: {message}."
 
 
 def without_victims(observation: PodObservation, *, terminating: bool) -> str:
@@ -125,28 +125,28 @@ class Reasons:
 def annotation(answer: LegalDecision, reasons: Reasons, observation: PodObservation) -> dict[str, Any]:
     """The decision as the annotation's JSON has it."""
     nodes = observation.compiled.workload.nodes
-    found: dict[str, Any] = {"policy": reasons.policy, **_named(answer.decision, nodes)}
+    annotation: dict[str, Any] = {"policy": reasons.policy, **_named(answer.decision, nodes)}
     if reasons.fallback.reason:
-        found["fallback"] = reasons.fallback.reason
+        annotation["fallback"] = reasons.fallback.reason
     if reasons.fallback.why:
-        found["why"] = reasons.fallback.why
+        annotation["why"] = reasons.fallback.why
     if reasons.account is not None:
-        found |= _accounted(reasons.account, observation)
-    found["feasible"] = reasons.refusals.feasible
-    found["of"] = len(reasons.refusals.codes)
+        annotation |= _accounted(reasons.account, observation)
+    annotation["feasible"] = reasons.refusals.feasible
+    annotation["of"] = len(reasons.refusals.codes)
     if reasons.refusals.reasons:
-        found["refused"] = reasons.refusals.reasons
+        annotation["refused"] = reasons.refusals.reasons
     if reasons.shadow is not None:
         policy, decision, would = reasons.shadow
-        found["shadow"] = {"policy": policy, **_named(decision, nodes)}
+        annotation["shadow"] = {"policy": policy, **_named(decision, nodes)}
         if would:
-            found["shadow"]["would"] = would
-    return found
+            annotation["shadow"]["would"] = would
+    return annotation
 
 
-def annotation_text(found: Mapping[str, Any]) -> str:
+def annotation_text(cluster: Mapping[str, Any]) -> str:
     """As compact JSON."""
-    return _encode(found).decode()
+    return _encode(cluster).decode()
 
 
 def devices_text(mask: int) -> str:

@@ -44,17 +44,17 @@ def in_the_way(picture: SchedulerCache, known: Known, observe: Observe) -> list[
     if not by_node:
         return []
     codes = _codes(
-        picture, [NominatedPod(one, False) for there in by_node.values() for one in there], observe
+        picture, [NominatedPod(pod, False) for there in by_node.values() for pod in there], observe
     )
-    found: list[NominatedPod] = []
+    nominated_pods: list[NominatedPod] = []
     for node, there in by_node.items():
         n = picture.cluster.node_at(node)
         code = int(codes[n])
         if code in _BY_OTHERS:  # those who were nominated elsewhere do not count here
-            code = int(_codes(picture, [NominatedPod(one, False) for one in there], observe)[n])
+            code = int(_codes(picture, [NominatedPod(pod, False) for pod in there], observe)[n])
         if code != OK:
-            found += [NominatedPod(one, code not in _BY_OTHERS) for one in there]
-    return found
+            nominated_pods += [NominatedPod(pod, code not in _BY_OTHERS) for pod in there]
+    return nominated_pods
 
 
 @contextmanager
@@ -64,14 +64,14 @@ def held(picture: SchedulerCache, pods: Sequence[NominatedPod]) -> Iterator[None
     try:
         yield
     finally:
-        for one in pods:
-            picture.let_go(one.pod)
+        for pod in pods:
+            picture.let_go(pod.pod)
 
 
 def hold(picture: SchedulerCache, pods: Sequence[NominatedPod]) -> None:
     """From now on they are on their nodes; again, where a picture was made anew."""
-    for one in pods:
-        picture.hold(one.pod, room_only=one.room_only)
+    for pod in pods:
+        picture.hold(pod.pod, room_only=pod.room_only)
 
 
 def _codes(picture: SchedulerCache, pods: Sequence[NominatedPod], observe: Observe) -> I8:

@@ -78,14 +78,14 @@ class TemplateReader:
                 {name: part for name, part in spec.items() if name != "nodeName"},
             )
         )
-        found = self._templates.get(key)
-        if found is None:
-            found = self._read(obj, owner)
+        template = self._templates.get(key)
+        if template is None:
+            template = self._read(obj, owner)
             if len(self._templates) >= _MOST_TEMPLATES:
                 self._templates.clear()
-            if found.owner is None or found.owner in self._selectors:
-                self._templates[key] = found
-        return found
+            if template.owner is None or template.owner in self._selectors:
+                self._templates[key] = template
+        return template
 
     def node(self, obj: Object) -> Node:
         """The node; one that has not stated its size yet has room for nothing."""

@@ -66,10 +66,10 @@ class Queue:
 
     def counts(self) -> dict[str, int]:
         """How many pods stand where."""
-        found = dict.fromkeys((place.name.lower() for place in QueuePlace), 0)
+        counts = dict.fromkeys((place.name.lower() for place in QueuePlace), 0)
         for waiting in self._pods.values():
-            found[waiting.place.name.lower()] += 1
-        return found
+            counts[waiting.place.name.lower()] += 1
+        return counts
 
     def put(self, key: str, priority: int, now: float) -> None:
         """A pod that is new, or not what it was: to be decided about at once."""

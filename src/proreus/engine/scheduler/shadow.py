@@ -78,7 +78,7 @@ class ShadowDifferences:
 
     def told(self) -> dict[str, Any]:
         """As JSON has it, the last differences included."""
-        return asdict(self) | {"last": [asdict(one) for one in self.last]}
+        return asdict(self) | {"last": [asdict(shadow_difference) for shadow_difference in self.last]}
 
 
 def changes(done: DecisionEffect, shadow: DecisionEffect) -> str:
@@ -87,17 +87,17 @@ def changes(done: DecisionEffect, shadow: DecisionEffect) -> str:
         return ""
     if not shadow.node:
         return "the pod would wait"
-    told = [
+    messages = [
         f"{shadow.node} at {shadow.cpu:.0%} CPU and {shadow.memory:.0%} memory, "
         f"not {done.node} at {done.cpu:.0%} and {done.memory:.0%}"
         if done.node
         else f"{shadow.node} at {shadow.cpu:.0%} CPU and {shadow.memory:.0%} memory, and no wait"
     ]
     if shadow.opens_node != done.opens_node:
-        told.append("an empty node more in use" if shadow.opens_node else "an empty node less in use")
+        messages.append("an empty node more in use" if shadow.opens_node else "an empty node less in use")
     if shadow.evicts != done.evicts:
-        told.append(f"{shadow.evicts} pods evicted, not {done.evicts}")
-    return "; ".join(told)
+        messages.append(f"{shadow.evicts} pods evicted, not {done.evicts}")
+    return "; ".join(messages)
 
 
 def effect_of(answer: LegalDecision, observation: PodObservation) -> DecisionEffect:

@@ -82,10 +82,10 @@ class MemoryStore:
         """The operations, if all conditions hold."""
         check_transaction(conditions, operations)
         self._expire()
-        found = tuple(self._entries.get(one.key) for one in conditions)
-        for condition, entry in zip(conditions, found, strict=True):
+        entries = tuple(self._entries.get(one.key) for one in conditions)
+        for condition, entry in zip(conditions, entries, strict=True):
             if (entry.revision if entry else ABSENT) != condition.revision:
-                return Committed(False, self._revision, found)
+                return Committed(False, self._revision, entries)
         return Committed(True, self._apply(operations))
 
     async def watch(self, prefix: str, after: int) -> AsyncIterator[ChangeBatch]:

@@ -67,16 +67,16 @@ class TraceLog:
 
     def expired(self, now: float) -> list[int]:
         """Which segments are too old, or more than are to be kept, oldest first."""
-        found: list[int] = []
-        pods = sum(one.pods for one in self._segments.values())
+        numbers: list[int] = []
+        pods = sum(segment.pods for segment in self._segments.values())
         for number in sorted(self._segments)[:-1]:
             one = self._segments[number]
             too_old = now - one.at > self._retention.seconds
-            if len(found) == _MOST_DROPPED or not (too_old or pods > self._retention.pods):
+            if len(numbers) == _MOST_DROPPED or not (too_old or pods > self._retention.pods):
                 break
-            found.append(number)
+            numbers.append(number)
             pods -= one.pods
-        return found
+        return numbers
 
     async def segment(self, number: int) -> Segment | None:
         """One of those that were read or appended; None where it is damaged or gone."""
@@ -111,12 +111,12 @@ class TraceLog:
         found = map(_segment, standing)
         joined = merged(segment for segment in found if segment is not None)
         try:
-            one = await self._log.replace(standing, encode(joined), [fence])
+            stored_part = await self._log.replace(standing, encode(joined), [fence])
         except ConditionFailed as error:
             raise Fenced(f"{error}: the trace is theirs to write") from error
         for number in small:
             del self._segments[number]
-        self._segments[one.number] = _Kept(len(joined.pods), one.size, joined.at)
+        self._segments[stored_part.number] = _Kept(len(joined.pods), stored_part.size, joined.at)
 
     def _small_in_a_row(self) -> list[int]:
         row: list[int] = []

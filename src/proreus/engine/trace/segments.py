@@ -90,24 +90,24 @@ def decode(value: bytes) -> Segment:
     try:
         unpacking = zlib.decompressobj()
         text = unpacking.decompress(value, _MOST_BYTES)
-        found = _decoder.decode(text)
+        segment = _decoder.decode(text)
     except (zlib.error, msgspec.DecodeError) as error:
         raise ValueError(f"a damaged part of the trace: {error}") from error
-    if not unpacking.eof or found.version != VERSION:
-        raise ValueError(f"a part of the trace of version {found.version}, which is not known here")
-    return found
+    if not unpacking.eof or segment.version != VERSION:
+        raise ValueError(f"a part of the trace of version {segment.version}, which is not known here")
+    return segment
 
 
 def decode_all(values: Iterable[bytes]) -> tuple[list[Segment], int]:
     """Those that can be read, and how many cannot: a damaged part costs what it had."""
-    found: list[Segment] = []
+    segments: list[Segment] = []
     damaged = 0
     for value in values:
         try:
-            found.append(decode(value))
+            segments.append(decode(value))
         except ValueError:
             damaged += 1
-    return found, damaged
+    return segments, damaged
 
 
 def digest(spec: PodSpec) -> str:
@@ -117,31 +117,31 @@ def digest(spec: PodSpec) -> str:
 
 def merged(segments: Iterable[Segment]) -> Segment:
     """One segment that says what these say; of a pod the last entry counts."""
-    found = Segment(0, 0.0, [], [], {})
+    segment = Segment(0, 0.0, [], [], {})
     pods: dict[str, PodEntry] = {}
     for one in segments:
-        found.through, found.at = max(found.through, one.through), max(found.at, one.at)
+        segment.through, segment.at = max(segment.through, one.through), max(segment.at, one.at)
         pods.update((entry.uid, entry) for entry in one.pods)
-        found.nodes += one.nodes
-        found.specs |= one.specs
-    found.pods = list(pods.values())
-    used = {entry.spec for entry in found.pods}
-    found.specs = {name: spec for name, spec in found.specs.items() if name in used}
-    return found
+        segment.nodes += one.nodes
+        segment.specs |= one.specs
+    segment.pods = list(pods.values())
+    used = {entry.spec for entry in segment.pods}
+    segment.specs = {name: spec for name, spec in segment.specs.items() if name in used}
+    return segment
 
 
 def trace_of(segments: Iterable[Segment], unread: int = 0) -> ClusterTrace:
     """What segments say, as a world replays it; an InputError where they say nothing."""
-    found = merged(segments)
-    if not found.nodes:
+    segment = merged(segments)
+    if not segment.nodes:
         raise InputError("nothing has been recorded: no node was ever seen")
-    pods = [_pod(entry, found.specs[entry.spec]) for entry in found.pods if entry.spec in found.specs]
-    nodes = [NodeTrace(entry.name, entry.at, entry.node) for entry in found.nodes]
+    pods = [_pod(entry, segment.specs[entry.spec]) for entry in segment.pods if entry.spec in segment.specs]
+    nodes = [NodeTrace(entry.name, entry.at, entry.node) for entry in segment.nodes]
     return ClusterTrace(
-        tuple(sorted(pods, key=lambda one: (one.created, one.uid))),
-        tuple(sorted(set(nodes), key=lambda one: (one.at, one.name, one.node is None))),
-        found.at,
-        unread + len(found.pods) - len(pods),
+        tuple(sorted(pods, key=lambda pod: (pod.created, pod.uid))),
+        tuple(sorted(set(nodes), key=lambda node: (node.at, node.name, node.node is None))),
+        segment.at,
+        unread + len(segment.pods) - len(pods),
     )
 
 

@@ -36,11 +36,11 @@ class SharedInformer(Informer):
         self.revision = max(self.revision, revision)
         return revision
 
-    def _pass_on(self, told: ObjectChange) -> None:
-        obj, key = told.object, key_of(told.object)
+    def _pass_on(self, object_change: ObjectChange) -> None:
+        obj, key = object_change.object, key_of(object_change.object)
         previous = self._standing.pop(key, None)
         revision = int(obj["metadata"]["resourceVersion"])
-        if told.gone:
+        if object_change.gone:
             event = ObjectEvent("DELETED", obj, previous, revision)
         else:
             self._standing[key] = obj

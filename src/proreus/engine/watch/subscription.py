@@ -124,21 +124,21 @@ class Subscription:
         if event.revision <= self._after or self.refusal is not None:
             return
         if event.type != "BOOKMARK":
-            told = self.wanted.told(event, plain)
-            if told is not None:
-                if self._too_much(told):
+            watch_event = self.wanted.told(event, plain)
+            if watch_event is not None:
+                if self._too_much(watch_event):
                     self.cut(Gone("too many changes waited for this watch: list again"))
                     return
-                self._room.hold(told)
-                self._queue.append(told)
-                self.waiting += told.length
+                self._room.hold(watch_event)
+                self._queue.append(watch_event)
+                self.waiting += watch_event.length
                 self._drained.clear()
                 self._awake.set()
         self.position = max(self.position, event.revision)
 
-    def _too_much(self, told: WatchEvent) -> bool:
+    def _too_much(self, watch_event: WatchEvent) -> bool:
         return bool(self._queue) and (
-            len(self._queue) >= self._bounds.events or self.waiting + told.length > self._bounds.bytes
+            len(self._queue) >= self._bounds.events or self.waiting + watch_event.length > self._bounds.bytes
         )
 
     def cut(self, refusal: StatusError) -> None:
@@ -150,8 +150,8 @@ class Subscription:
 
     def drop(self) -> None:
         """Nobody will take what waits."""
-        for told in self._queue:
-            self._room.release(told)
+        for watch_event in self._queue:
+            self._room.release(watch_event)
         self._queue.clear()
         self.waiting = 0
 
@@ -176,10 +176,10 @@ class Subscription:
             or (len(taken) < most and size + queue[0].length <= most_bytes)
             or queue[0].revision == taken[-1].revision
         ):
-            told = queue.popleft()
-            self._room.release(told)
-            size += told.length
-            taken.append(told)
+            watch_event = queue.popleft()
+            self._room.release(watch_event)
+            size += watch_event.length
+            taken.append(watch_event)
         self.waiting -= size
         if not queue and self.refusal is None:
             self._awake.clear()

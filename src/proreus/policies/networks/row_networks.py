@@ -22,10 +22,10 @@ class Trunk(nn.Module):
 
     def forward(self, rows: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
         """([B, 2 N, H] of the rows, [B, H] of the whole) from rows [B, 2 N, F] and context [B, G]."""
-        found = torch.relu(self.of_row(rows) + self.of_context(context).unsqueeze(1))
-        found = torch.relu(self.deeper(found))
-        whole = torch.cat((found.mean(1), found.amax(1), context), 1)
-        return found, torch.relu(self.whole(whole))
+        tensor = torch.relu(self.of_row(rows) + self.of_context(context).unsqueeze(1))
+        tensor = torch.relu(self.deeper(tensor))
+        whole = torch.cat((tensor.mean(1), tensor.amax(1), context), 1)
+        return tensor, torch.relu(self.whole(whole))
 
 
 class Agents(nn.Module):

@@ -27,15 +27,15 @@ def size_of(parts: tuple[TensorPart, ...]) -> int:
 
 def tensors_of(parts: tuple[TensorPart, ...], vector: F64) -> dict[str, np.ndarray[Any, Any]]:
     """The network at a vector, as checkpoints keep it."""
-    found, at = {}, 0
+    tensors, at = {}, 0
     for part in parts:
         moved = part.step.ravel() != 0.0
         count = int(moved.sum())
         values = part.first.ravel().copy()
         values[moved] += part.step.ravel()[moved] * vector[at : at + count]
-        found[part.name] = values.reshape(part.first.shape).astype(np.float32)
+        tensors[part.name] = values.reshape(part.first.shape).astype(np.float32)
         at += count
-    return found
+    return tensors
 
 
 def vector_of(parts: tuple[TensorPart, ...], tensors: Mapping[str, np.ndarray[Any, Any]]) -> F64 | None:

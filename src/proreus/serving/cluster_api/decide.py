@@ -146,9 +146,9 @@ class NamedDecisions:
         asked = _Asked(
             self.policy.fresh(digest), observation, lambda: _reasons(explainer, observation, request)
         )
-        found = self._guarded(asked, seconds_left, explain=request.explain)
-        if found is not None:
-            return found
+        decide_answer = self._guarded(asked, seconds_left, explain=request.explain)
+        if decide_answer is not None:
+            return decide_answer
         if isinstance(self.policy, IsolatedPolicy):  # it was shown a copy
             return self._by_rule(observation, digest, request)
         # What is too slow may still be at work on its observation.
@@ -192,18 +192,18 @@ class NamedDecisions:
         # Before the decision, which changes the memory that the reasons are about.
         reasons = _reasons(session.policy, observation, request)
         asked = _Asked(session.policy, observation, lambda: reasons)
-        found = self._guarded(asked, seconds_left, explain=request.explain)
-        if found is None and isinstance(session.policy, IsolatedPolicy):  # it was shown a copy
-            found = self._by_rule(observation, session.generation, request)
-        if found is None:
+        decide_answer = self._guarded(asked, seconds_left, explain=request.explain)
+        if decide_answer is None and isinstance(session.policy, IsolatedPolicy):  # it was shown a copy
+            decide_answer = self._by_rule(observation, session.generation, request)
+        if decide_answer is None:
             # The policy may still be at work on the arrays of the session: nobody may go on with them.
             self._sessions.close(session)
             there = session.cluster.snapshot()
             again = observe(nodes_now(there), pod, request.waiting, there.budgets)
             return self._by_rule(again, session.generation, request)
         if request.bind:
-            session.carry_out(found, pod)
-        return msgspec.structs.replace(found, session=session.name, generation=session.generation)
+            session.carry_out(decide_answer, pod)
+        return msgspec.structs.replace(decide_answer, session=session.name, generation=session.generation)
 
     def _guarded(self, asked: _Asked, seconds_left: float, *, explain: bool) -> DecideAnswer | None:
         """The policy's answer; None where it fails, is too slow, or rests."""
@@ -252,8 +252,8 @@ class NamedDecisions:
     def _by_rule(self, observation: PodObservation, seed: int, request: DecideRequest) -> DecideAnswer:
         decision = self._rule.fresh(seed).decide(observation)
         reasons = _reasons(self._rule.fresh(seed), observation, request)
-        found = answer(self._rule.name, observation, decision, reasons)
-        return msgspec.structs.replace(found, decided_by="rule")
+        decide_answer = answer(self._rule.name, observation, decision, reasons)
+        return msgspec.structs.replace(decide_answer, decided_by="rule")
 
 
 def request_digest(body: bytes | bytearray) -> int:
@@ -294,11 +294,11 @@ def _carried_out(decision: Decision, observation: PodObservation) -> tuple[int |
             return node, [], [device for device in range(mask.bit_length()) if mask >> device & 1]
         case Preempt(node=node):
             there = 0 <= node < len(observation.compiled.workload.nodes)
-            found = observation.victims(node) if there else None
-            if found is None:
+            victims = observation.victims(node) if there else None
+            if victims is None:
                 raise IllegalDecision(f"{decision}: no eviction helps there")
             pods = observation.compiled.workload.pods
-            return node, [pods[victim].name for victim in found[0]], []
+            return node, [pods[victim].name for victim in victims[0]], []
         case Delay() | Reject():
             return None, [], []
         case _:

@@ -166,7 +166,9 @@ class Sessions:
             oldest.lost = True
 
     def _too_large(self) -> bool:
-        return len(self._kept) > 1 and sum(one.bytes for one in self._kept.values()) > MOST_BYTES_IN_ALL
+        return (
+            len(self._kept) > 1 and sum(session.bytes for session in self._kept.values()) > MOST_BYTES_IN_ALL
+        )
 
 
 def add_nodes(

@@ -59,12 +59,12 @@ class ModelStore:
     def names(self) -> list[str]:
         """Names of the models that have at least one version."""
         try:
-            found = [
+            names = [
                 path.name for path in self.folder.iterdir() if path.is_dir() and _NAME.fullmatch(path.name)
             ]
         except OSError as error:
             raise InputError(f"cannot be read: {error.strerror}", file=self.folder) from error
-        return sorted(name for name in found if self._numbers(name))
+        return sorted(name for name in names if self._numbers(name))
 
     def add(
         self,
@@ -147,15 +147,15 @@ class ModelStore:
     def versions(self, name: str, live: int | None = None) -> list[VersionAnswer]:
         """All versions, oldest first; live: the one that is, where it is known, else as the store says."""
         live = self.current(name) if live is None else live
-        found = []
+        records = []
         for version in self._numbers(name):
             try:
-                found.append(self.record(name, version, live))
+                records.append(self.record(name, version, live))
             except InputError as error:
-                found.append(_damaged(version, str(error)))
+                records.append(_damaged(version, str(error)))
             except UsageError:
                 continue  # gone meanwhile
-        return found
+        return records
 
     def has(self, name: str, version: int) -> bool:
         """Whether there is such a version, in whatever state."""

@@ -41,12 +41,12 @@ class ExperienceReader:
         """(number, record) of the new whole records from `since` on. It may be left at any record."""
         for part in self._parts.poll():
             try:
-                found = records_of(part)
+                records = records_of(part)
             except NotARecord as error:
                 self._damaged, self._lost = self._damaged + 1, self._lost + part.records
                 _log.warning("record %d is no report (%s); those behind are kept", part.number, error)
                 continue
-            for number, record in enumerate(found, part.number):
+            for number, record in enumerate(records, part.number):
                 if number >= self._since:
                     yield number, record
 
@@ -102,7 +102,7 @@ def records_of(part: Part) -> list[Experience]:
     """The records of a report; NotARecord where it is none."""
     if part.older:
         return [decode(part.payload, (0, part.number))]
-    found = decode_report(part.payload, part.number)
-    if len(found) != part.records:
-        raise NotARecord(f"{len(found)} records where {part.records} belong")
-    return found
+    report = decode_report(part.payload, part.number)
+    if len(report) != part.records:
+        raise NotARecord(f"{len(report)} records where {part.records} belong")
+    return report

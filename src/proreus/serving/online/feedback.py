@@ -167,7 +167,7 @@ def _records(steps: list[_Step], actions: int, reporter: int) -> list[Experience
     rewards, log_probs = (np.array([getattr(s, name) for s in steps]) for name in ("reward", "log_prob"))
     dones = np.array([step.done for step in steps], dtype=np.bool_)
     greedy = np.array([step.greedy for step in steps], dtype=np.bool_)
-    found, start = [], 0
+    experiences, start = [], 0
     for (_, version), group in groupby(steps, key=lambda step: (len(step.state), step.version)):
         run = list(group)
         masks = None
@@ -176,7 +176,7 @@ def _records(steps: list[_Step], actions: int, reporter: int) -> list[Experience
             masks = np.stack([everything if step.mask is None else step.mask for step in run])
         those = slice(start, start + len(run))
         start += len(run)
-        found.append(
+        experiences.append(
             Experience(
                 states=np.stack([step.state for step in run]),
                 actions=numbers[those],
@@ -190,4 +190,4 @@ def _records(steps: list[_Step], actions: int, reporter: int) -> list[Experience
                 reporter=reporter,
             )
         )
-    return found
+    return experiences

@@ -78,22 +78,22 @@ def usable(experience: Experience) -> np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 def log_probs(model: VectorModel, experience: Experience) -> F64:
     """float64[B]: logarithm of the chance that the model gives to what was done."""
-    found = np.empty(len(experience))
+    log_probs = np.empty(len(experience))
     for k, state in enumerate(experience.states):
         mask = None if experience.masks is None else experience.masks[k]
         chance = model.chances(state, experience.actions_dim, mask)[experience.actions[k]]
-        found[k] = math.log(chance) if chance > 0.0 else -math.inf
-    return found
+        log_probs[k] = math.log(chance) if chance > 0.0 else -math.inf
+    return log_probs
 
 
 def worth(experience: Experience, discount: float) -> F64:
     """float64[B]: the discounted sum of the rewards from each decision to the end of its episode."""
-    found = np.empty(len(experience))
+    worth = np.empty(len(experience))
     following = 0.0
     for k in range(len(experience) - 1, -1, -1):
         following = float(experience.rewards[k]) + (0.0 if experience.dones[k] else discount * following)
-        found[k] = following
-    return found
+        worth[k] = following
+    return worth
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,8 +239,8 @@ def _rounding(replay: _Replay) -> float:
 
 
 def _weights(log_weights: F64) -> F64:
-    found: F64 = np.exp(np.minimum(log_weights, math.log(_LARGEST_WEIGHT)))
-    return found
+    weights: F64 = np.exp(np.minimum(log_weights, math.log(_LARGEST_WEIGHT)))
+    return weights
 
 
 def _estimate(log_weights: F64, value: F64) -> tuple[float, F64, float]:

@@ -58,8 +58,8 @@ def read_progress(folder: Path) -> Progress:
     try:
         entries = json.loads(path.read_bytes())
         positions = {FIRST: _position(entries)}
-        for name, found in entries.get("logs", {}).items():
-            positions[name] = _position(found)
+        for name, log in entries.get("logs", {}).items():
+            positions[name] = _position(log)
         return Progress(positions, int(entries.get("rounds", 0)), int(entries.get("tries", 0)))
     except FileNotFoundError:
         return Progress()
@@ -74,18 +74,18 @@ def write_progress(folder: Path, progress: Progress) -> None:
         **_entries(progress.of(FIRST)),
         "rounds": progress.rounds,
         "tries": progress.tries,
-        "logs": {name: _entries(found) for name, found in progress.positions.items() if name != FIRST},
+        "logs": {name: _entries(position) for name, position in progress.positions.items() if name != FIRST},
     }
     write_atomically(folder / PROGRESS, (json.dumps(entries) + "\n").encode(), private=True)
 
 
 def _position(entries: Any) -> Position:
-    found = Position(
+    position = Position(
         int(entries["next"]), int(entries["replay_from"]), int(entries.get("reached", entries["next"]))
     )
-    if not all(0 <= number < _LARGEST for number in (found.next, found.replay_from, found.reached)):
-        raise ValueError(f"{found} cannot be")
-    return found
+    if not all(0 <= number < _LARGEST for number in (position.next, position.replay_from, position.reached)):
+        raise ValueError(f"{position} cannot be")
+    return position
 
 
 def _entries(position: Position) -> dict[str, int]:

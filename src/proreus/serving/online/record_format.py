@@ -36,15 +36,15 @@ def decode_report(payload: bytes, number: int) -> list[Experience]:
     """The records of a payload that `encode_report` made, of which the first has this number."""
     try:
         reporter, count = _REPORT.unpack_from(payload)
-        at, found = _REPORT.size, []
+        at, report = _REPORT.size, []
         for _ in range(count):
             (length,) = _LENGTH.unpack_from(payload, at)
             at += _LENGTH.size
-            found.append(decode(payload[at : at + length], (reporter, number)))
+            report.append(decode(payload[at : at + length], (reporter, number)))
             at += length
     except struct.error as error:
         raise NotARecord(str(error)) from error
-    return found
+    return report
 
 
 def encode(record: Experience) -> bytes:

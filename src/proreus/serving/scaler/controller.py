@@ -149,8 +149,8 @@ class PoolController:
             case "off":
                 pass
         self._want(now, acted)
-        told = "; ".join(part for part in (why, rails_say) if part)
-        return ScalingDecision(now, acted, would, by, reason, shortened(told), look)
+        text = "; ".join(part for part in (why, rails_say) if part)
+        return ScalingDecision(now, acted, would, by, reason, shortened(text), look)
 
     def _railed(
         self, now: float, wanted: Mapping[Role, int], seen: InferenceObservation
@@ -218,13 +218,13 @@ class PoolController:
         if refusal:
             raise _NotThePolicy("illegal", f"{change}: {refusal}")
         assert self._wanted is not None
-        found: dict[Role, int] = {}
+        targets: dict[Role, int] = {}
         for pool in seen.pools:
             more = change.of(pool.role) + change.moved_into(pool.role)
             target = pool.coming + more
             content = more < 0 or (more == 0 and not pool.starting)
-            found[pool.role] = target if content else max(target, self._wanted[pool.role])
-        return found
+            targets[pool.role] = target if content else max(target, self._wanted[pool.role])
+        return targets
 
 
 def _change(decision: object, seen: InferenceObservation) -> Scale:
@@ -235,6 +235,9 @@ def _change(decision: object, seen: InferenceObservation) -> Scale:
     if not isinstance(decision, Scale):
         raise _NotThePolicy("illegal", f"{decision!r} is no change of pools")
     changes = (decision.prompt, decision.token, decision.mixed, decision.migrate)
-    if any(isinstance(one, bool) or not isinstance(one, int) or abs(one) > 1_000_000 for one in changes):
+    if any(
+        isinstance(change, bool) or not isinstance(change, int) or abs(change) > 1_000_000
+        for change in changes
+    ):
         raise _NotThePolicy("illegal", f"{decision} is no change by whole numbers")
     return decision

@@ -75,8 +75,8 @@ class ExternalScalerServer(GrpcBaseServer):
         value = messages.MetricValue(
             metricName=metric, metricValue=replicas, metricValueFloat=float(replicas)
         )
-        found: bytes = messages.GetMetricsResponse(metricValues=[value]).SerializeToString()
-        return found
+        metrics: bytes = messages.GetMetricsResponse(metricValues=[value]).SerializeToString()
+        return metrics
 
     def stream_is_active(self, requests: Iterator[bytes], context: Context, send: Send) -> None:
         """StreamIsActive: now, and whenever it changes; holds no thread."""
@@ -119,8 +119,8 @@ class ExternalScalerServer(GrpcBaseServer):
 
 
 def _ref(data: bytes) -> messages.ScaledObjectRef:
-    found: messages.ScaledObjectRef = parse(messages.ScaledObjectRef.FromString, data)
-    return found
+    object_ref: messages.ScaledObjectRef = parse(messages.ScaledObjectRef.FromString, data)
+    return object_ref
 
 
 def _object(ref: messages.ScaledObjectRef) -> tuple[str, str, dict[str, str]]:

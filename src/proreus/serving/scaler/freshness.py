@@ -69,7 +69,11 @@ class Freshness:
         doubts: list[str] = []
         samples = 0
         for role, of_pool in readings.items():
-            found = {name: one for name, one in of_pool.items() if isinstance(one, ReplicaSample)}
+            found = {
+                name: replica_sample
+                for name, replica_sample in of_pool.items()
+                if isinstance(replica_sample, ReplicaSample)
+            }
             still = {name: self._still_for(role, name, sample) for name, sample in found.items()}
             why = self._frozen(role, found, still, at_router)
             judged[role] = {**of_pool, **{name: Unreadable(FROZEN, text) for name, text in why.items()}}
@@ -100,22 +104,26 @@ class Freshness:
         return max(sample.at - seen.moved_at, 0.0)
 
     def _frozen(
-        self, role: Role, found: Mapping[str, ReplicaSample], still: Mapping[str, float], at_router: int
+        self,
+        role: Role,
+        replica_samples: Mapping[str, ReplicaSample],
+        still: Mapping[str, float],
+        at_router: int,
     ) -> dict[str, str]:
         """Why each that is frozen is."""
         long_still = {name for name, seconds in still.items() if seconds >= self._still}
-        busy = {name for name, sample in found.items() if sample.under_way > 0}
+        busy = {name for name, sample in replica_samples.items() if sample.under_way > 0}
         why = {
             name: f"its metrics stand still for {still[name]:.0f} s "
-            f"while {found[name].under_way:.0f} requests are under way"
+            f"while {replica_samples[name].under_way:.0f} requests are under way"
             for name in sorted(busy & long_still)
         }
-        all_still = bool(found) and len(long_still) == len(found)
+        all_still = bool(replica_samples) and len(long_still) == len(replica_samples)
         if all_still and (busy or at_router > 0):
             whom = "where others are busy" if busy else f"while {at_router} requests wait at the router"
             for name in sorted(long_still - why.keys()):
                 why[name] = f"its metrics stand still for {still[name]:.0f} s {whom}"
-        for name, sample in found.items():
+        for name, sample in replica_samples.items():
             seen = self._seen[role, name]
             quiet = sample.at - seen.beat_at
             if name not in why and sample.heartbeat is not None and quiet >= self._beat:

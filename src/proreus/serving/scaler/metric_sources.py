@@ -64,10 +64,10 @@ class _Asking:
         """The replicas of one pool."""
         match source:
             case Direct(urls):
-                found: dict[str, Reading] = {}
+                readings: dict[str, Reading] = {}
                 for one in await asyncio.gather(*(self._direct(url) for url in urls)):
-                    found.update(one)
-                return found
+                    readings.update(one)
+                return readings
             case ThroughPrometheus():
                 return await self._prometheus(source)
 
@@ -109,28 +109,28 @@ class _Asking:
         if source.selector:
             matchers.append(source.selector)
         age = f"time() - timestamp({vllm.RUNNING}{{{','.join(matchers[1:])}}})"
-        found, ages = await asyncio.gather(
+        unreadable, ages = await asyncio.gather(
             self._query(source.server, "{" + ",".join(matchers) + "}"), self._query(source.server, age)
         )
-        if isinstance(found, Unreadable):
-            return {source.server: found}
+        if isinstance(unreadable, Unreadable):
+            return {source.server: unreadable}
         if isinstance(ages, Unreadable):
             return {source.server: ages}
-        if len({_replica(one.metric) for one in found}) > _MOST_REPLICAS:
+        if len({_replica(one.metric) for one in unreadable}) > _MOST_REPLICAS:
             why = f"prometheus: more than {_MOST_REPLICAS} replicas"
             return {source.server: Unreadable("too_large", why)}
-        return await asyncio.to_thread(_readings, found, ages, self._now, self._options.stale_seconds)
+        return await asyncio.to_thread(_readings, unreadable, ages, self._now, self._options.stale_seconds)
 
     async def router(self) -> int:
         """Requests that wait before any replica has them; nobody's answer is none."""
         if not self._options.router_query:
             return 0
         sources = self._options.sources.values()
-        server = next(one.server for one in sources if isinstance(one, ThroughPrometheus))
-        found = await self._query(server, self._options.router_query)
-        if isinstance(found, Unreadable):
+        server = next(source.server for source in sources if isinstance(source, ThroughPrometheus))
+        query = await self._query(server, self._options.router_query)
+        if isinstance(query, Unreadable):
             return 0
-        total = sum(_number(one.value[1]) for one in found)
+        total = sum(_number(one.value[1]) for one in query)
         return round(total) if 0.0 <= total <= 1e9 else 0
 
 
@@ -139,10 +139,10 @@ def _result(body: str) -> list[_Labelled] | Unreadable:
         answer = _answer.decode(body)
         if answer.status != "success":
             return Unreadable("failed", shortened(f"prometheus: {answer.error or 'no success'}"))
-        found: list[_Labelled] = msgspec.convert(answer.data.result, list[_Labelled])
+        convert: list[_Labelled] = msgspec.convert(answer.data.result, list[_Labelled])
     except msgspec.MsgspecError as error:
         return Unreadable("malformed", shortened(f"prometheus: {error}"))
-    return found if len(found) <= MOST_SERIES else Unreadable("too_large", "prometheus: too many series")
+    return convert if len(convert) <= MOST_SERIES else Unreadable("too_large", "prometheus: too many series")
 
 
 def _readings(

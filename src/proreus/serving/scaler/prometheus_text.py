@@ -59,7 +59,7 @@ def read_text(text: str, at: float, model_name: str = "") -> Reading:
     if len(lines) > MOST_SERIES or any(len(line) > _LONGEST_LINE for line in lines):
         return Unreadable("too_large", f"more than {MOST_SERIES} series, or one far too long")
     try:
-        found = [
+        series = [
             Series(sample.name, sample.labels, float(sample.value))
             for family in text_string_to_metric_families("\n".join(lines) + "\n")
             for sample in family.samples
@@ -67,7 +67,7 @@ def read_text(text: str, at: float, model_name: str = "") -> Reading:
         ]
     except (ValueError, KeyError, IndexError, TypeError) as error:
         return Unreadable("malformed", shortened(f"not Prometheus' text format: {error}"))
-    reading = read_series(found, at, model_name)
+    reading = read_series(series, at, model_name)
     return (
         replace(reading, heartbeat=_heartbeat(everything)) if isinstance(reading, ReplicaSample) else reading
     )
@@ -125,24 +125,24 @@ def read_series(series: Iterable[Series], at: float, model_name: str = "") -> Re
     )
 
 
-def _possible(one: Series) -> float:
+def _possible(series: Series) -> float:
     most = _MOST_COUNTED
-    if one.name == vllm.KV_USE:
+    if series.name == vllm.KV_USE:
         most = _FULL
-    elif one.name in _GAUGES:
+    elif series.name in _GAUGES:
         most = _MOST_REQUESTS
-    if not 0.0 <= one.value <= most:  # NaN is not
-        raise Absurd(f"{one.name} is {one.value}")
-    return one.value
+    if not 0.0 <= series.value <= most:  # NaN is not
+        raise Absurd(f"{series.name} is {series.value}")
+    return series.value
 
 
-def _bound(one: Series) -> float:
+def _bound(series: Series) -> float:
     try:
-        bound = float(one.labels["le"])
+        bound = float(series.labels["le"])
     except (KeyError, ValueError):
-        raise Absurd(f"{one.name} has a bucket without a bound") from None
+        raise Absurd(f"{series.name} has a bucket without a bound") from None
     if math.isnan(bound):
-        raise Absurd(f"{one.name} has a bucket up to NaN")
+        raise Absurd(f"{series.name} has a bucket up to NaN")
     return bound
 
 

@@ -74,7 +74,9 @@ class _Object:
         """What is worth remembering of it."""
         if self.controlling.wanted is None:
             return None
-        starts = {role: one.seen for role, one in self.controlling.collector.starts.items()}
+        starts = {
+            role: replica_starts.seen for role, replica_starts in self.controlling.collector.starts.items()
+        }
         return Remembered(now, dict(self.controlling.wanted), starts)
 
 
@@ -135,14 +137,14 @@ class ScaledObjects:
     def replicas(self, namespace: str, name: str, metadata: Mapping[str, str]) -> tuple[str, int]:
         """(the name of the metric, replicas of the object's pool)."""
         asked = self._read(metadata)
-        found = self._object(namespace, name, asked)
-        found.asked_at = self._around.clock()
-        if self._ticker is None or not found.known:  # else somebody else looks, and nobody has to wait
-            self._look_for(found)
-        wanted = found.controlling.wanted
+        obj = self._object(namespace, name, asked)
+        obj.asked_at = self._around.clock()
+        if self._ticker is None or not obj.known:  # else somebody else looks, and nobody has to wait
+            self._look_for(obj)
+        wanted = obj.controlling.wanted
         if wanted is None:
-            why = "" if found.decided is None else found.decided.why
-            says = f"no replica of {found.name} could be read yet, and any number would be a guess {why}"
+            why = "" if obj.decided is None else obj.decided.why
+            says = f"no replica of {obj.name} could be read yet, and any number would be a guess {why}"
             raise Refused(Refusal.UNAVAILABLE, says.strip())
         return asked.metric, wanted[asked.role]
 
@@ -151,31 +153,31 @@ class ScaledObjects:
     ) -> Callable[[], None]:
         """Be told the number of replicas, now where it is known and whenever it changes; how to stop."""
         asked = self._read(metadata)
-        found = self._object(namespace, name, asked)
+        obj = self._object(namespace, name, asked)
         key = object()
-        found.listeners[key] = (asked.role, told)
-        self._look_for(found)
-        wanted = found.controlling.wanted
+        obj.listeners[key] = (asked.role, told)
+        self._look_for(obj)
+        wanted = obj.controlling.wanted
         if wanted is not None:
             told(wanted[asked.role])
-        return lambda: found.listeners.pop(key, None) and None
+        return lambda: obj.listeners.pop(key, None) and None
 
     def wanted(self, namespace: str, name: str) -> Mapping[Role, int] | None:
         """What is asked for of an object of one pool; None: nothing is known of it."""
         with self._lock:
-            found = self._objects.get(("object", namespace, name))
-        return None if found is None else found.controlling.wanted
+            obj = self._objects.get(("object", namespace, name))
+        return None if obj is None else obj.controlling.wanted
 
     def trouble(self) -> str:
         """What is wrong with any of them; "": nothing."""
         with self._lock:
             objects = list(self._objects.values())
-        for one in objects:
-            if one.known and (one.decided is None or one.decided.by == "held"):
-                why = "nothing was read yet" if one.decided is None else one.decided.why
-                return f"{one.name}: {why}"
-            if one.frozen:
-                return f"{one.name}: {one.frozen[0]}"
+        for obj in objects:
+            if obj.known and (obj.decided is None or obj.decided.by == "held"):
+                why = "nothing was read yet" if obj.decided is None else obj.decided.why
+                return f"{obj.name}: {why}"
+            if obj.frozen:
+                return f"{obj.name}: {obj.frozen[0]}"
         return ""
 
     def _read(self, metadata: Mapping[str, str]) -> ScaledObjectSpec:
@@ -188,9 +190,9 @@ class ScaledObjects:
             ("object", namespace, name) if asked.role == "mixed" else ("pools", namespace, asked.shared)
         )
         with self._lock:
-            found = self._objects.get(place)
-            if found is not None and found.options == asked.options:
-                return found
+            obj = self._objects.get(place)
+            if obj is not None and obj.options == asked.options:
+                return obj
         made = self._made(whole if asked.role == "mixed" else f"{whole} and its pair", asked.options)
         now = self._around.clock()
         with self._lock:
@@ -211,7 +213,7 @@ class ScaledObjects:
         return made
 
     def _make_room(self, now: float) -> None:
-        gone = [place for place, one in self._objects.items() if now - one.asked_at > _FORGOTTEN_SECONDS]
+        gone = [place for place, obj in self._objects.items() if now - obj.asked_at > _FORGOTTEN_SECONDS]
         for place in gone:
             if not self._objects[place].listeners:
                 del self._objects[place]
@@ -230,109 +232,109 @@ class ScaledObjects:
         freshness = Freshness(options.frozen_seconds, options.live.interval, options.stale_seconds)
         return _Object(name, options, controlling, freshness)
 
-    def _look_for(self, one: _Object) -> None:
+    def _look_for(self, obj: _Object) -> None:
         """For somebody who asks."""
         try:
-            self._look_if_due(one)
+            self._look_if_due(obj)
         except Closed:
             raise Refused(Refusal.UNAVAILABLE, "the scaler ends") from None
 
-    def _look_if_due(self, one: _Object) -> None:
+    def _look_if_due(self, obj: _Object) -> None:
         """At most one looks at a time; who comes meanwhile waits for what it finds."""
-        if self._around.clock() < one.due_at and one.known:
+        if self._around.clock() < obj.due_at and obj.known:
             return
-        with one.lock:
+        with obj.lock:
             now = self._around.clock()
-            if now < one.due_at and one.known:
+            if now < obj.due_at and obj.known:
                 return
-            self._look(one, now)
+            self._look(obj, now)
 
-    def _look(self, one: _Object, now: float) -> None:
+    def _look(self, obj: _Object, now: float) -> None:
         around = self._around
-        one.due_at = now + one.options.live.interval
-        readings, at_router = around.fetcher.run(read_all(around.fetcher, one.options, now))
-        judged = one.freshness.judge(readings, at_router)
-        self._tell_frozen(one, judged.frozen)
+        obj.due_at = now + obj.options.live.interval
+        readings, at_router = around.fetcher.run(read_all(around.fetcher, obj.options, now))
+        judged = obj.freshness.judge(readings, at_router)
+        self._tell_frozen(obj, judged.frozen)
         for of_pool in judged.readings.values():
             for reading in of_pool.values():
                 if isinstance(reading, Unreadable):
                     around.measurements.count("proreus_scaler_unreadable", reason=reading.reason)
-        before, decided = one.decided, one.controlling.step(now, judged.readings, at_router, judged.doubt)
-        one.decided, one.known = decided, True
+        before, decided = obj.decided, obj.controlling.step(now, judged.readings, at_router, judged.doubt)
+        obj.decided, obj.known = decided, True
         if decided is None:
             around.measurements.count("proreus_scaler_decisions", by="nobody", reason="unknown")
             return
         around.measurements.count("proreus_scaler_decisions", by=decided.by, reason=decided.reason or "none")
-        self._remember(one, now)
-        self._tell(one, before, decided)
+        self._remember(obj, now)
+        self._tell(obj, before, decided)
 
-    def _tell_frozen(self, one: _Object, frozen: tuple[str, ...]) -> None:
-        before, one.frozen = one.frozen, frozen
+    def _tell_frozen(self, obj: _Object, frozen: tuple[str, ...]) -> None:
+        before, obj.frozen = obj.frozen, frozen
         if len(before) == len(frozen):  # how long it lasts is for /metrics
             return
         level = logging.WARNING if frozen else logging.INFO
-        fields = {"object": one.name, "replicas": len(frozen), "why": frozen[0] if frozen else ""}
+        fields = {"object": obj.name, "replicas": len(frozen), "why": frozen[0] if frozen else ""}
         _log.log(level, "frozen metrics", extra={"fields": fields})
 
-    def _remember(self, one: _Object, now: float) -> None:
-        state, noted = one.state(now), one.noted
+    def _remember(self, obj: _Object, now: float) -> None:
+        state, noted = obj.state(now), obj.noted
         if self._around.memory is None or state is None:
             return
         changed = noted is None or (state.wanted, state.starts) != (noted.wanted, noted.starts)
         if noted is None or changed or now - noted.at >= _NOTED_SECONDS:
-            one.noted = state
-            self._around.memory.note(one.name, state)
+            obj.noted = state
+            self._around.memory.note(obj.name, state)
 
-    def _tell(self, one: _Object, before: ScalingDecision | None, decided: ScalingDecision) -> None:
-        if one.options.shadow != "off" and self._around.shadow_log is not None:
-            self._around.shadow_log.write(one.name, decided)
+    def _tell(self, obj: _Object, before: ScalingDecision | None, decided: ScalingDecision) -> None:
+        if obj.options.shadow != "off" and self._around.shadow_log is not None:
+            self._around.shadow_log.write(obj.name, decided)
         if before is None or (before.by, before.reason) != (decided.by, decided.reason):
             level = logging.INFO if decided.by == "policy" else logging.WARNING
-            fields = {"object": one.name, "by": decided.by, "reason": decided.reason, "why": decided.why}
+            fields = {"object": obj.name, "by": decided.by, "reason": decided.reason, "why": decided.why}
             _log.log(level, "who decides", extra={"fields": fields})
         if before is None or before.replicas != decided.replicas:
-            asked_for = {"object": one.name, "replicas": dict(decided.replicas), "why": decided.why}
+            asked_for = {"object": obj.name, "replicas": dict(decided.replicas), "why": decided.why}
             _log.info("replicas", extra={"fields": asked_for})
-            for role, told in list(one.listeners.values()):
+            for role, told in list(obj.listeners.values()):
                 told(decided.replicas[role])
 
     def look_at_what_is_due(self) -> None:
         """What the ticker does again and again, once and to the end."""
-        for one in self._due():
-            self._looked(one)
+        for obj in self._due():
+            self._looked(obj)
 
     def _due(self) -> list[_Object]:
         now = self._around.clock()
         return [
-            one
-            for one in self._all()
-            if now >= one.due_at and (one.listeners or now - one.asked_at <= _FORGOTTEN_SECONDS)
+            obj
+            for obj in self._all()
+            if now >= obj.due_at and (obj.listeners or now - obj.asked_at <= _FORGOTTEN_SECONDS)
         ]
 
     def _tick(self) -> None:
         while not self._ending.wait(_TICK_SECONDS):
-            for one in self._due():
-                if not one.lock.locked() and not self._submitted(one):
+            for obj in self._due():
+                if not obj.lock.locked() and not self._submitted(obj):
                     return
 
-    def _submitted(self, one: _Object) -> bool:
+    def _submitted(self, obj: _Object) -> bool:
         """False: it was told to end meanwhile."""
         try:
-            self._lookers.submit(self._looked, one)
+            self._lookers.submit(self._looked, obj)
         except RuntimeError:
             if not self._ending.is_set():
                 raise
             return False
         return True
 
-    def _looked(self, one: _Object) -> None:
+    def _looked(self, obj: _Object) -> None:
         try:
-            self._look_if_due(one)
+            self._look_if_due(obj)
         except Closed:  # it ends, and nobody waits for this look
             return
         except Exception:  # noqa: BLE001 - a thread of its own has nobody else to tell
             self._around.measurements.count("proreus_failures", door="scaler")
-            _log.exception("an object could not be looked at", extra={"fields": {"object": one.name}})
+            _log.exception("an object could not be looked at", extra={"fields": {"object": obj.name}})
 
     def _all(self) -> Iterable[_Object]:
         with self._lock:
@@ -340,21 +342,21 @@ class ScaledObjects:
 
     def _replicas(self) -> dict[tuple[str, ...], float]:
         return {
-            (one.name, role): float(count)
-            for one in self._all()
-            for role, count in (one.controlling.wanted or {}).items()
+            (obj.name, role): float(count)
+            for obj in self._all()
+            for role, count in (obj.controlling.wanted or {}).items()
         }
 
     def _silent(self) -> dict[tuple[str, ...], float]:
         now = self._around.clock()
-        return {(one.name,): one.controlling.silent_seconds(now) for one in self._all()}
+        return {(obj.name,): obj.controlling.silent_seconds(now) for obj in self._all()}
 
     def _frozen(self) -> dict[tuple[str, ...], float]:
-        return {(one.name,): float(len(one.frozen)) for one in self._all()}
+        return {(obj.name,): float(len(obj.frozen)) for obj in self._all()}
 
     def _start_seconds(self) -> dict[tuple[str, ...], float]:
         return {
-            (one.name, role): starts.seconds
-            for one in self._all()
-            for role, starts in one.controlling.collector.starts.items()
+            (obj.name, role): starts.seconds
+            for obj in self._all()
+            for role, starts in obj.controlling.collector.starts.items()
         }

@@ -46,7 +46,7 @@ class ShadowLog:
 
 def entry(decided: ScalingDecision) -> dict[str, Any]:
     """A decision with what was seen and why."""
-    told: dict[str, Any] = {
+    entry: dict[str, Any] = {
         "at": decided.at,
         "replicas": dict(decided.replicas),
         "would": dict(decided.would),
@@ -55,9 +55,9 @@ def entry(decided: ScalingDecision) -> dict[str, Any]:
         "why": decided.why,
     }
     if decided.look is None:
-        return told
+        return entry
     seen, met = decided.look.observation, decided.look.met
-    told["seen"] = {
+    entry["seen"] = {
         "pools": {
             pool.role: {
                 "active": pool.active,
@@ -74,4 +74,4 @@ def entry(decided: ScalingDecision) -> dict[str, Any]:
         "start_seconds": round(seen.start_seconds, 1),
         "unreadable": list(decided.look.unreadable[:8]),
     }
-    return told
+    return entry

@@ -238,7 +238,7 @@ def _ability(fields: _Fields, profile: Profile) -> Ability:
 def _sources(fields: _Fields, roles: tuple[Role, ...]) -> dict[Role, Source]:
     """`metrics` or `selector` of one pool; `promptMetrics` and `tokenMetrics`, or selectors, of two."""
     server = fields.text("prometheus")
-    found: dict[Role, Source] = {}
+    sources: dict[Role, Source] = {}
     for role in roles:
         direct = "metrics" if role == "mixed" else f"{role}Metrics"
         if server:
@@ -247,15 +247,15 @@ def _sources(fields: _Fields, roles: tuple[Role, ...]) -> dict[Role, Source]:
                 raise invalid("selector", "is a list of matchers, without braces")
             if len(roles) > 1 and not selector:
                 raise invalid(f"{role}Selector", "is missing: it tells the two pools apart")
-            found[role] = ThroughPrometheus(_url("prometheus", server).rstrip("/"), selector)
+            sources[role] = ThroughPrometheus(_url("prometheus", server).rstrip("/"), selector)
             continue
         urls = tuple(_url(direct, url.strip()) for url in fields.text(direct).split(",") if url.strip())
         if not urls:
             raise invalid(direct, "is missing: addresses of replicas' metrics, or `prometheus` a server's")
         if len(urls) > MOST_URLS:
             raise invalid(direct, f"has more than {MOST_URLS} addresses")
-        found[role] = Direct(urls)
-    return found
+        sources[role] = Direct(urls)
+    return sources
 
 
 def _url(field: str, text: str) -> str:

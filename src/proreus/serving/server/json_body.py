@@ -191,7 +191,7 @@ def _refuse_value(message: str, lead: str, first: int) -> NoReturn:
 def _placed(path: str, lead: str, first: int) -> str:
     """A path within a portion as a path within the body."""
     if lead:
-        path = _PLACE.sub(lambda found: f"{lead}[{int(found[1]) + first}]", path, count=1)
+        path = _PLACE.sub(lambda match: f"{lead}[{int(match[1]) + first}]", path, count=1)
         path = path if path.startswith(lead) else f"{lead}{path.removeprefix('$')}"
     return path.removeprefix("$").removeprefix(".")
 

@@ -118,9 +118,9 @@ class Router:
         methods, part = self._exact.get(path), ""
         if methods is None:
             for pattern, candidates in self._patterns:
-                found = pattern.fullmatch(path)
-                if found is not None:
-                    methods, part = candidates, found[1]
+                match = pattern.fullmatch(path)
+                if match is not None:
+                    methods, part = candidates, match[1]
                     break
             else:
                 raise Refused(Refusal.NOT_FOUND, f"there is no {path!r}; see /openapi.json", "path")

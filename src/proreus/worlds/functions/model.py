@@ -38,11 +38,11 @@ class NodeKind:
     """Millionths of a dollar an hour, paid while the node holds an instance."""
 
     def __post_init__(self) -> None:
-        for one in fields(self):
-            value = getattr(self, one.name)
-            least = 0 if one.name == "price" else 1
+        for field in fields(self):
+            value = getattr(self, field.name)
+            least = 0 if field.name == "price" else 1
             if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**40:
-                raise UsageError(f"nodes: {one.name} {value!r} is not a whole number of at least {least}")
+                raise UsageError(f"nodes: {field.name} {value!r} is not a whole number of at least {least}")
         if self.count > _MOST_NODES:
             raise UsageError(f"nodes: at most {_MOST_NODES:,}")
 

@@ -171,17 +171,17 @@ SCENARIOS: dict[str, FunctionsScenario] = {
 def parse_scenario(name: str, data: Path | None) -> FunctionsScenario:
     """The scenario of that name; `data`: the folder of datasets."""
     known = [*SCENARIOS, *(f"{dataset}/{RECORDED}" for dataset in DATASETS)]
-    found = re.fullmatch(_NAME, name)
-    if found is None or found["scenario"] not in ([RECORDED] if found["dataset"] else SCENARIOS):
+    match = re.fullmatch(_NAME, name)
+    if match is None or match["scenario"] not in ([RECORDED] if match["dataset"] else SCENARIOS):
         raise unknown_name("scenario", name, known)
-    if found["dataset"] is None:
-        scenario = replace(SCENARIOS[found["scenario"]], name=name)
+    if match["dataset"] is None:
+        scenario = replace(SCENARIOS[match["scenario"]], name=name)
     else:
-        if found["dataset"] not in DATASETS:
-            raise unknown_name("dataset", found["dataset"], DATASETS)
-        first, *others = files_of(DATASETS, found["dataset"], data)
+        if match["dataset"] not in DATASETS:
+            raise unknown_name("dataset", match["dataset"], DATASETS)
+        first, *others = files_of(DATASETS, match["dataset"], data)
         scenario = FunctionsScenario(name, files=first.parent if others else first)
-    return scenario if found["seconds"] is None else replace(scenario, seconds=float(found["seconds"]))
+    return scenario if match["seconds"] is None else replace(scenario, seconds=float(match["seconds"]))
 
 
 def scenario_from_json(entry: Mapping[str, Any], data: Path | None = None) -> FunctionsScenario:

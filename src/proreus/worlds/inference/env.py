@@ -86,15 +86,17 @@ class InferenceEnv(WorldEnv):
         self.settings = InferenceSettings(**given)
         illegal = (self.settings.illegal, "nothing")
         super().__init__(seed=seed, render_mode=render_mode, illegal=illegal, reward=own)
-        found = (
+        inference_scenario = (
             parse(scenario, None if data is None else Path(data)) if isinstance(scenario, str) else scenario
         )
         if self.settings.objectives is not None:
-            control = replace(found.control, objectives=_weights(self.settings.objectives))
-            found = replace(found, control=control)
-        self.scenario: InferenceScenario = found.of_part(self.settings.part)
+            control = replace(inference_scenario.control, objectives=_weights(self.settings.objectives))
+            inference_scenario = replace(inference_scenario, control=control)
+        self.scenario: InferenceScenario = inference_scenario.of_part(self.settings.part)
         # Pools and steps are those of the cluster, whatever comes to it: a second of work shows them.
-        short = replace(self.scenario, source="generated", load_=replace(found.load_, rate=1.0, seconds=30.0))
+        short = replace(
+            self.scenario, source="generated", load_=replace(inference_scenario.load_, rate=1.0, seconds=30.0)
+        )
         seen = short.start(short.load(0), 0).next_decision()
         assert seen is not None
         self.steps: ScaleSteps = seen.steps

@@ -83,31 +83,33 @@ class InferenceFlags:
 
     def chosen(self, name: str | None = None) -> InferenceScenario:
         """The scenario that the flags describe; `name` in place of --scenario."""
-        found = parse(name or self.scenario, self.data)
+        cluster = parse(name or self.scenario, self.data)
         if self.trace is not None:
             playback = Playback(
                 self.trace_part or "whole", self.rate, 1.0 if self.warp is None else self.warp, self.seconds
             )
-            name = f"{found.name}:{self.trace.name}"
-            found = replace(found, name=name, source="file", place=self.trace, playback=playback)
+            name = f"{cluster.name}:{self.trace.name}"
+            cluster = replace(cluster, name=name, source="file", place=self.trace, playback=playback)
         elif self.trace_part is not None or self.warp is not None:
             flag = "trace-part" if self.trace_part is not None else "warp"
             raise UsageError(f"--{flag} says how --trace is played, which is missing")
         if self.cluster is not None:
-            found = in_cluster(found, read_cluster(self.cluster))
+            cluster = in_cluster(cluster, read_cluster(self.cluster))
         if self.profiles is not None and self.timing != "profile":
             raise UsageError("--profiles is for --timing profile")
         if self.timing is not None:
             table = self._timed_by(self.timing)
-            found = replace(found, table=table, machines=replace(found.machines, timing=self.timing))
-        self._check_pools(self.scheduler or found.machines.scheduler)
-        limits = _changed(found.control.limits, most_in_total=self.most_instances, least=self.least_instances)
+            cluster = replace(cluster, table=table, machines=replace(cluster.machines, timing=self.timing))
+        self._check_pools(self.scheduler or cluster.machines.scheduler)
+        limits = _changed(
+            cluster.control.limits, most_in_total=self.most_instances, least=self.least_instances
+        )
         start = None if self.start_seconds is None else starting_within(self.start_seconds)
         return replace(
-            found,
-            load_=_changed(found.load_, rate=self.rate, seconds=self.seconds),
+            cluster,
+            load_=_changed(cluster.load_, rate=self.rate, seconds=self.seconds),
             machines=_changed(
-                found.machines,
+                cluster.machines,
                 **{
                     part: getattr(self, part)
                     for part in (
@@ -118,7 +120,7 @@ class InferenceFlags:
                 prefix_cache=None if self.prefix_cache is None else self.prefix_cache == "on",
             ),
             control=_changed(
-                found.control,
+                cluster.control,
                 limits=limits,
                 start=start,
                 interval=self.interval,

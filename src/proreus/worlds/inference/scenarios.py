@@ -66,27 +66,27 @@ class InferenceScenario:
         drawn = seed_of(self.part, seed, SEEDS_APART)
         if self.playback is not None:
             assert self.place is not None
-            found = play_back(self.place, self.playback, seed).trace
+            request_trace = play_back(self.place, self.playback, seed).trace
         elif self.source != "generated":
             assert self.place is not None
-            found = recorded(self.source, self.place, self.load_, self.part, seed)
+            request_trace = recorded(self.source, self.place, self.load_, self.part, seed)
         elif self.sessions is not None:
-            found = generate_sessions(self.name, self.load_, self.sessions, drawn)
+            request_trace = generate_sessions(self.name, self.load_, self.sessions, drawn)
         else:
-            found = generate(self.name, self.load_, drawn)
-        if self.machines.prefix_cache and found.prefix is None:
-            found = replace(found, prefix=own_blocks(found.prompt, PAGE_TOKENS))
-        return self._of_models(found, drawn)
+            request_trace = generate(self.name, self.load_, drawn)
+        if self.machines.prefix_cache and request_trace.prefix is None:
+            request_trace = replace(request_trace, prefix=own_blocks(request_trace.prompt, PAGE_TOKENS))
+        return self._of_models(request_trace, drawn)
 
-    def _of_models(self, found: RequestTrace, seed: int) -> RequestTrace:
+    def _of_models(self, request_trace: RequestTrace, seed: int) -> RequestTrace:
         """Every request is for one of the models, by their shares."""
         shares = np.array(list(self.machines.shares().values()))
         if shares.size == 1:
-            return found
-        drawn = np.random.default_rng([seed, len(found)]).choice(
-            shares.size, len(found), p=shares / shares.sum()
+            return request_trace
+        drawn = np.random.default_rng([seed, len(request_trace)]).choice(
+            shares.size, len(request_trace), p=shares / shares.sum()
         )
-        return replace(found, model=drawn.astype(np.int32))
+        return replace(request_trace, model=drawn.astype(np.int32))
 
     def start(self, work: RequestTrace, seed: int) -> InferenceRun:
         """A run over the requests."""
@@ -102,9 +102,9 @@ class InferenceScenario:
         """Recorded hours and days come again."""
         if self.playback is not None:
             assert self.place is not None
-            told = f"{self.name}: {play_back(self.place, self.playback, min(seeds, default=0)).told}"
+            message = f"{self.name}: {play_back(self.place, self.playback, min(seeds, default=0)).told}"
             again = len(seeds) > 1 and self.playback.rate is None
-            return f"{told}; every seed plays the same requests" if again else told
+            return f"{message}; every seed plays the same requests" if again else message
         if self.source in ("generated", "servegen"):
             return ""
         return f"{self.name}: seeds begin at different moments of one recording" if len(seeds) > 1 else ""
@@ -155,8 +155,8 @@ _MOONCAKE_RATE = 3.4
 """Requests a second, as recorded."""
 
 PRESETS: dict[str, InferenceScenario] = {
-    one.name: one
-    for one in (
+    inference_scenario.name: inference_scenario
+    for inference_scenario in (
         InferenceScenario(
             "steady",
             Load(rate=10.0, seconds=600.0, unrest=0.3),
@@ -234,7 +234,7 @@ def from_json(entry: Mapping[str, Any], data: Path | None) -> InferenceScenario:
         load, control, machines = entry["load_"], entry["control"], entry["machines"]
         servers = tuple((str(kind), int(count)) for kind, count in control["limits"]["servers"])
         limits, start = Limits(**{**control["limits"], "servers": servers}), StartUp(**control["start"])
-        classes = tuple(ServiceClass(**one) for one in control["classes"])
+        classes = tuple(ServiceClass(**class_) for class_ in control["classes"])
         objectives = Objectives(**control["objectives"])
         made = {"limits": limits, "start": start, "classes": classes, "objectives": objectives}
         return InferenceScenario(

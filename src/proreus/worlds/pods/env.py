@@ -248,15 +248,15 @@ class _Episode:
 
     def info(self) -> dict[str, Any]:
         """What is known beside the observation."""
-        found: dict[str, Any] = {
+        info: dict[str, Any] = {
             "now": float(self.world.run.clock[0]),
             "illegal": self._was_illegal,
         }
         if self.observation is None:
-            found["measures"] = self.world.outcome().measures
+            info["measures"] = self.world.outcome().measures
         else:
-            found["pod"] = self.observation.subject.name
-        return found
+            info["pod"] = self.observation.subject.name
+        return info
 
     def describe(self) -> list[str]:
         """The moment in words: the pod, then one line per node."""

@@ -122,12 +122,12 @@ class PodsFlags:
 
 def _files_in(folder: Path, nodes: Path | None) -> tuple[Path, Path | None]:
     """(file of pods, file of nodes): the one with "node" in its name is that of nodes."""
-    found = sorted(file for file in folder.iterdir() if file.suffix in _FORMATS)
-    named = [file for file in found if "node" in file.name]
-    others = [file for file in found if file not in named]
+    files = sorted(file for file in folder.iterdir() if file.suffix in _FORMATS)
+    named = [file for file in files if "node" in file.name]
+    others = [file for file in files if file not in named]
     if len(others) != 1 or (nodes is None and len(named) > 1):
         raise UsageError(
             f"--from {folder}: a folder holds one file of pods and one with 'node' in its name, and this one "
-            f"{', '.join(file.name for file in found) or 'none that can be read'}"
+            f"{', '.join(file.name for file in files) or 'none that can be read'}"
         )
     return others[0], nodes or next(iter(named), None)

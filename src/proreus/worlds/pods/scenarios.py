@@ -123,8 +123,12 @@ class FromCatalogue:
 
     def load(self, seed: int) -> Workload:
         """The dataset as a workload."""
-        found = load(self.dataset, self.data, seed)
-        return found if self.nodes is None else replace(openb.first_nodes(found, self.nodes), name=self.name)
+        workload = load(self.dataset, self.data, seed)
+        return (
+            workload
+            if self.nodes is None
+            else replace(openb.first_nodes(workload, self.nodes), name=self.name)
+        )
 
 
 @dataclass(frozen=True)
@@ -212,8 +216,8 @@ class FromEngine:
 
     def load(self, seed: int) -> Workload:
         """The recorded pods, or as many drawn from them."""
-        found = self.replay()
-        return found.workload if seed == 0 else drawn_anew(found, seed)
+        replay = self.replay()
+        return replay.workload if seed == 0 else drawn_anew(replay, seed)
 
     def replay(self) -> TraceReplay:
         """The recorded stretch."""
@@ -230,8 +234,8 @@ def _replay(source: FromEngine) -> TraceReplay:
     try:
         return replayed(source.name, read(source.store), source.since, source.until)
     except InputError as error:
-        told = str(error)
-        raise InputError(told if source.store in told else f"{source.store}: {told}") from error
+        message = str(error)
+        raise InputError(message if source.store in message else f"{source.store}: {message}") from error
 
 
 @dataclass(frozen=True)
@@ -248,9 +252,9 @@ class Resampled:
 
     def load(self, seed: int) -> Workload:
         """Pods of the part, drawn with that seed."""
-        found = self.files.load(0)
+        workload = self.files.load(0)
         try:
-            return filling(found.nodes, part_of(found.pods, self.part), seed)
+            return filling(workload.nodes, part_of(workload.pods, self.part), seed)
         except InputError as error:
             where = Path(self.files.store) if isinstance(self.files, FromEngine) else self.files.pods
             raise InputError(str(error), file=where) from error
@@ -299,12 +303,12 @@ class PodScenario:
             return f"{self.name}: {self.source.replay().told}{drawn}"
         if not isinstance(self.source, FromFiles):
             return ""
-        told = f"{self.name}: the same pods for every seed"
+        message = f"{self.name}: the same pods for every seed"
         peak = openb.recorded_peak(self.source.load(0)) if self.source.format == "openb" else 1.0
         if peak > _HARDLY_USED:
-            return told if len(seeds) > 1 else ""
+            return message if len(seeds) > 1 else ""
         return (
-            f"{told}, as recorded: they ask for {100 * peak:.1f} % of the GPUs at most. The published "
+            f"{message}, as recorded: they ask for {100 * peak:.1f} % of the GPUs at most. The published "
             "experiment, which fills the cluster, is --scenario openb/NAME --data DIR, with the files "
             "openb_pod_list_NAME.csv and openb_node_list_gpu_node.csv in DIR/openb"
         )

@@ -57,9 +57,9 @@ def bench_rebalance(data: Path | None, tell: Callable[[str], None]) -> Iterator[
 def _rows(what: str, snapshot: Snapshot, budget: int, known: int) -> Iterator[BenchRow]:
     machines = machines_of(snapshot, SnapshotOptions().fragment_size, within_clusters=False)
     begin = time.perf_counter()
-    found = find_plan(machines, budget, seconds=SnapshotTuning().seconds)
+    plan = find_plan(machines, budget, seconds=SnapshotTuning().seconds)
     seconds = time.perf_counter() - begin
-    gained = found.pieces - whole_pieces(machines)
+    gained = plan.pieces - whole_pieces(machines)
     greedy = _greedy_pieces(snapshot, budget) - whole_pieces(machines)
     yield claim(
         f"{what}: share of the best known reduction",
@@ -69,14 +69,14 @@ def _rows(what: str, snapshot: Snapshot, budget: int, known: int) -> Iterator[Be
         peer=(100 * greedy / known, "greedy rule"),
     )
     yield claim(f"{what}: time", "s", seconds, goal=SECONDS_GOAL, better="lower")
-    if found.bound is not None:
-        yield claim(f"{what}: share that is proven", "%", _proven(machines, found))
+    if plan.bound is not None:
+        yield claim(f"{what}: share that is proven", "%", _proven(machines, plan))
 
 
-def _proven(machines: Machines, found: ProvenPlan) -> float:
+def _proven(machines: Machines, proven_plan: ProvenPlan) -> float:
     """What the plan gains, in percent of what no plan exceeds."""
     before = whole_pieces(machines)
-    return 100 * (found.pieces - before) / max((found.bound or 0) - before, 1)
+    return 100 * (proven_plan.pieces - before) / max((proven_plan.bound or 0) - before, 1)
 
 
 def _greedy_pieces(snapshot: Snapshot, budget: int) -> int:

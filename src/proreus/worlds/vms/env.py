@@ -162,9 +162,9 @@ class SchedEnv(WorldEnv):
         self.settings = SchedSettings(**given)
         illegal = (self.settings.illegal, "first_fit")
         super().__init__(seed=seed, render_mode=render_mode, illegal=illegal, reward=own)
-        found = _checked(_named(scenario, data) if isinstance(scenario, str) else scenario)
-        self.options = self.settings.options(found.options)
-        self.trace = _trace_of(found.file if trace is None else trace)
+        vm_scenario = _checked(_named(scenario, data) if isinstance(scenario, str) else scenario)
+        self.options = self.settings.options(vm_scenario.options)
+        self.trace = _trace_of(vm_scenario.file if trace is None else trace)
         self.world = VmsWorld(compile_trace(self.trace, self.options.double), self.options)
         self._last = -1
         self._illegal = False
@@ -304,15 +304,15 @@ class SchedEnv(WorldEnv):
         return {"rows": choice.rows[0], "context": choice.context[0], "action_mask": avail}
 
     def _info(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"action": self._last, "illegal": self._illegal}
+        info: dict[str, Any] = {"action": self._last, "illegal": self._illegal}
         figures = self.world.figures()
-        found["now"] = float(self.trace.arrival[figures.start]) + figures.duration
+        info["now"] = float(self.trace.arrival[figures.start]) + figures.duration
         if self._observation is None:
-            found["placed"], found["rejected"] = figures.placed, figures.rejected
-            found["total_wait"], found["full"] = figures.wait, figures.full
+            info["placed"], info["rejected"] = figures.placed, figures.rejected
+            info["total_wait"], info["full"] = figures.wait, figures.full
         else:
-            found["waited"] = self._observation.waited
-        return found
+            info["waited"] = self._observation.waited
+        return info
 
     def _drawn_start(self) -> int:
         first, last = split_range(self.settings.part, len(self.trace))

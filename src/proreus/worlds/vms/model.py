@@ -118,12 +118,12 @@ class DoubleRule:
     @staticmethod
     def parse(text: str) -> DoubleRule:
         """From `mem>10`, `cpu>10` or `cpu>=10`."""
-        found = re.fullmatch(r"\s*(mem|cpu)\s*(>=?)\s*([0-9]+(?:\.[0-9]+)?)\s*", text)
-        if found is None:
+        match = re.fullmatch(r"\s*(mem|cpu)\s*(>=?)\s*([0-9]+(?:\.[0-9]+)?)\s*", text)
+        if match is None:
             raise UsageError(f"double rule {text!r}: write mem>10, cpu>10 or cpu>=10")
-        resource: Literal["mem", "cpu"] = "mem" if found[1] == "mem" else "cpu"
-        relation: Literal[">", ">="] = ">" if found[2] == ">" else ">="
-        return DoubleRule(resource, relation, float(found[3]))
+        resource: Literal["mem", "cpu"] = "mem" if match[1] == "mem" else "cpu"
+        relation: Literal[">", ">="] = ">" if match[2] == ">" else ">="
+        return DoubleRule(resource, relation, float(match[3]))
 
     def __str__(self) -> str:
         return f"{self.resource}{self.relation}{self.threshold:g}"
@@ -155,10 +155,10 @@ class ServerShape:
         """From `5x40/90` or, for a mixed cluster, `3x40/90+2x64/256`: count x cores/GB per NUMA node."""
         shapes = []
         for part in text.split("+"):
-            found = re.fullmatch(r"\s*(\d+)x(\d+(?:\.\d+)?)/(\d+(?:\.\d+)?)\s*", part)
-            if found is None:
+            match = re.fullmatch(r"\s*(\d+)x(\d+(?:\.\d+)?)/(\d+(?:\.\d+)?)\s*", part)
+            if match is None:
                 raise UsageError(
                     f"servers {text!r}: write 5x40/90 (count x cores/GB per NUMA node), joined by +"
                 )
-            shapes.append(ServerShape(int(found[1]), float(found[2]), float(found[3])))
+            shapes.append(ServerShape(int(match[1]), float(match[2]), float(match[3])))
         return tuple(shapes)

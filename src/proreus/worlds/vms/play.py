@@ -44,8 +44,8 @@ def play(
     """All runs of the seed, as `contract.world.Play` says."""
     (first, again), runs = for_two_runs(_settled(policy, work), seed, VmRulePolicy), work.starts.size
     watch = None if hear is None else lambda done: hear(done, runs)
-    found, seconds = play_runs(work, first, watch)
-    outcome = work.outcome(list(found))
+    run_figures, seconds = play_runs(work, first, watch)
+    outcome = work.outcome(list(run_figures))
     outcome = with_measure(outcome, RATE, outcome.measures["decisions"] / max(seconds, 1e-9))
     drawn = None
     if picture:

@@ -250,8 +250,8 @@ def named_options(text: str) -> VmsOptions | None:
 
 def parse_vm_scenario(text: str, data: Path | None) -> VmScenario:
     """The scenario of that name: [dataset/]scenario[@servers[xload]]."""
-    found = re.fullmatch(_NAME, text)
-    dataset, name, servers, load = found.groups() if found else (None, text, None, None)
+    match = re.fullmatch(_NAME, text)
+    dataset, name, servers, load = match.groups() if match else (None, text, None, None)
     datasets = known(DATASETS, data)
     if name not in SCENARIOS or (dataset is not None and dataset not in datasets):
         raise unknown_name("scenario", text, [*SCENARIOS, *(f"{each}/waiting" for each in datasets)])

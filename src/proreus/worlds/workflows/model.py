@@ -136,10 +136,10 @@ class MachineKind:
         """From `4x1/0.096+2x8/0.768`: count x speed/price an hour, slowest or cheapest in any order."""
         kinds = []
         for part in text.split("+"):
-            found = re.fullmatch(r"\s*(\d+)x(\d+(?:\.\d+)?)/(\d+(?:\.\d+)?)\s*", part)
-            if found is None:
+            match = re.fullmatch(r"\s*(\d+)x(\d+(?:\.\d+)?)/(\d+(?:\.\d+)?)\s*", part)
+            if match is None:
                 raise UsageError(f"machines {text!r}: write 4x1/0.096 (count x speed/price), joined by +")
-            kinds.append(MachineKind(int(found[1]), float(found[2]), float(found[3])))
+            kinds.append(MachineKind(int(match[1]), float(match[2]), float(match[3])))
         return tuple(kinds)
 
 

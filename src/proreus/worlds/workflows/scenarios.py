@@ -129,15 +129,15 @@ class WorkflowsScenario:
 
     def _small(self, draw: np.random.Generator) -> Workflow:
         for _ in range(_TRIES):
-            if len(found := draw_workflow(draw, _WIDEST)) <= self.largest:
-                return found
+            if len(workflow := draw_workflow(draw, _WIDEST)) <= self.largest:
+                return workflow
         raise UsageError(f"largest: of {_TRIES} workflows none has at most {self.largest} tasks")
 
     def _recorded(self) -> list[Workflow]:
         if self.files is None:
             return []
-        found = [read_workflow(file) for file in of_part(files_in(self.files), self.part)]
-        known = [workflow for workflow in found if len(workflow) <= self.largest]
+        workflows = [read_workflow(file) for file in of_part(files_in(self.files), self.part)]
+        known = [workflow for workflow in workflows if len(workflow) <= self.largest]
         if not known:
             raise UsageError(f"{self.files}: no workflow of this part has at most {self.largest} tasks")
         return known
@@ -188,18 +188,18 @@ def check_parts(scenario: WorkflowsScenario) -> None:
 
 def parse_scenario(name: str, data: Path | None) -> WorkflowsScenario:
     """The scenario of that name; `data`: the folder of datasets."""
-    found = re.fullmatch(_NAME, name)
-    if found is None or found["scenario"] not in SCENARIOS:
+    match = re.fullmatch(_NAME, name)
+    if match is None or match["scenario"] not in SCENARIOS:
         known = [*SCENARIOS, *(f"{dataset}/{one}" for dataset in DATASETS for one in SCENARIOS)]
         raise unknown_name("scenario", name, known)
-    scenario = replace(SCENARIOS[found["scenario"]], name=name)
-    if found["count"] is not None:
-        scenario = replace(scenario, count=int(found["count"]))
-    if found["dataset"] is None:
+    scenario = replace(SCENARIOS[match["scenario"]], name=name)
+    if match["count"] is not None:
+        scenario = replace(scenario, count=int(match["count"]))
+    if match["dataset"] is None:
         return scenario
-    if found["dataset"] not in DATASETS:
-        raise unknown_name("dataset", found["dataset"], DATASETS)
-    licence, _ = files_of(DATASETS, found["dataset"], data)
+    if match["dataset"] not in DATASETS:
+        raise unknown_name("dataset", match["dataset"], DATASETS)
+    licence, _ = files_of(DATASETS, match["dataset"], data)
     return replace(scenario, files=licence.parent.parent)
 
 

@@ -70,8 +70,8 @@ async def a_registry() -> Registry:
 
 
 async def stage(registry: Registry) -> str:
-    found = (await schedulers.promotions(registry)).get("default-scheduler")
-    return "" if found is None else found.stage
+    promotion = (await schedulers.promotions(registry)).get("default-scheduler")
+    return "" if promotion is None else promotion.stage
 
 
 def test_a_candidate_goes_on_through_changes_of_leader_and_back_when_it_gets_worse() -> None:
@@ -172,11 +172,11 @@ def a_case(since: float = 100.0) -> Case:
 
 
 def test_a_trace_is_weighed_by_replay_and_by_life() -> None:
-    found = weigh([a_trace(), b"damaged"], a_case())
-    assert found.replay.pods == 40
-    assert all(mine == other for mine, other in found.replay.waits), "one node leaves nothing to choose"
-    assert found.replay.waits[0][0] > 5.0
-    assert len(found.live.share) + len(found.live.rest) == 40
+    evidence = weigh([a_trace(), b"damaged"], a_case())
+    assert evidence.replay.pods == 40
+    assert all(mine == other for mine, other in evidence.replay.waits), "one node leaves nothing to choose"
+    assert evidence.replay.waits[0][0] > 5.0
+    assert len(evidence.live.share) + len(evidence.live.rest) == 40
 
 
 def test_where_nothing_was_recorded_since_then_nothing_is_found() -> None:
@@ -196,8 +196,8 @@ def test_a_candidate_that_cannot_be_judged_stays_and_is_tried_again_in_its_time(
             await schedulers.switch(registry, "default-scheduler", CHOSEN)
             await asyncio.sleep(200)
         assert len(bench.cases) == 3
-        found = (await schedulers.promotions(registry))["default-scheduler"]
-        assert (found.stage, found.told) == ("shadow", "could not be judged: no such checkpoint")
+        promotion = (await schedulers.promotions(registry))["default-scheduler"]
+        assert (promotion.stage, promotion.told) == ("shadow", "could not be judged: no such checkpoint")
 
     play(main())
 

@@ -52,14 +52,14 @@ def evidence(
     return Evidence(Duel(pods, waits, evictions), live or LiveEvidence())
 
 
-def after(stage: Stage, found: Evidence) -> Promotion:
-    return judged(at(stage), found, 200.0, OPTIONS)
+def after(stage: Stage, evidence: Evidence) -> Promotion:
+    return judged(at(stage), evidence, 200.0, OPTIONS)
 
 
 def test_a_better_one_goes_on_step_by_step() -> None:
-    found = after("shadow", evidence())
-    assert (found.stage, found.stage_since, found.judged) == ("share", 200.0, 200.0)
-    assert found.told == (
+    promotion = after("shadow", evidence())
+    assert (promotion.stage, promotion.stage_since, promotion.judged) == ("share", 200.0, 200.0)
+    assert promotion.told == (
         "better: mean wait 5.23 s, not 10 s (-48 % of the larger, 95 % interval -52 % to -44 %), "
         "in a replay of 50 pods"
     )
@@ -111,11 +111,11 @@ def test_pods_of_a_share_are_told_from_the_others_by_their_uids() -> None:
     ]
     waiting, old = pod("w", 150.0, None), pod("old", 50.0, 60.0, "runs/x")
     gave_up = PodTrace("g", "g", PodSpec(Resources()), 120.0, ended=130.0, end="deleted")
-    found = lived([*pods, waiting, old, gave_up], CHOSEN, 100.0, 250.0)
-    assert len(found.share) + len(found.rest) == 101
-    assert 10 < len(found.share) < 45
-    assert max((*found.share, *found.rest)) == 100.0, "who still waits has waited until now"
-    assert (found.decided, found.fallbacks) == (100, 10)
+    live_evidence = lived([*pods, waiting, old, gave_up], CHOSEN, 100.0, 250.0)
+    assert len(live_evidence.share) + len(live_evidence.rest) == 101
+    assert 10 < len(live_evidence.share) < 45
+    assert max((*live_evidence.share, *live_evidence.rest)) == 100.0, "who still waits has waited until now"
+    assert (live_evidence.decided, live_evidence.fallbacks) == (100, 10)
 
 
 def test_a_share_is_what_it_says_and_the_same_for_everybody() -> None:

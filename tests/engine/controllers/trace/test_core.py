@@ -117,8 +117,8 @@ def test_whoever_leads_next_goes_on_where_the_trace_ends() -> None:
     segment = taken(second)
     ends = {entry.name: entry.end for entry in segment.pods}
     assert ends == {"default/leaves": "unseen", "default/new": ""}
-    assert [(one.name, one.node) for one in segment.nodes] == [("gone", None)]
-    assert next(one.ended for one in segment.pods if one.end) == AT + 40
+    assert [(node_entry.name, node_entry.node) for node_entry in segment.nodes] == [("gone", None)]
+    assert next(pod_entry.ended for pod_entry in segment.pods if pod_entry.end) == AT + 40
 
 
 def test_a_pod_that_ended_before_the_trace_does_is_not_told_again_after_a_gap() -> None:
@@ -158,7 +158,10 @@ def test_a_node_is_told_when_it_changes_and_not_when_it_breathes() -> None:
     core.node_seen(node("n", unschedulable=True), AT + 2)
     core.node_gone("n", AT + 3)
     core.node_gone("n", AT + 4)
-    told = [(one.at - AT, one.node.unschedulable if one.node else None) for one in taken(core).nodes]
+    told = [
+        (node_entry.at - AT, node_entry.node.unschedulable if node_entry.node else None)
+        for node_entry in taken(core).nodes
+    ]
     assert told == [(0, False), (2, True), (3, None)]
 
 

@@ -38,7 +38,7 @@ async def recording(made: Cluster, options: TraceOptions | None = None) -> Async
     lost: list[None] = []
     term = Term(Unchanged("fence", revision), lambda: lost.append(None))
     recorder = Mortal(made.registry, made.timers, informers, term, options)
-    running = [*(one.run() for one in informers.values()), recorder.run()]
+    running = [*(informer.run() for informer in informers.values()), recorder.run()]
     tasks = [asyncio.create_task(one) for one in running]
     try:
         yield recorder
@@ -55,7 +55,7 @@ async def pods_in(made: Cluster) -> dict[str, PodEntry]:
 
 
 async def all_of(made: Cluster) -> Segment:
-    return merged([one async for one in TraceLog(made.store).read()])
+    return merged([segment async for segment in TraceLog(made.store).read()])
 
 
 def bare(name: str, duration: float) -> dict[str, object]:
@@ -86,8 +86,8 @@ def test_pods_are_followed_from_their_creation_to_their_end() -> None:
                     assert abs(entry.ended - entry.running - 20) < 1
             (stays,) = (entry for entry in pods.values() if not entry.end)
             assert stays.looks >= 1 and stays.cpu > 0 and stays.memory > 0
-            found = await all_of(made)
-            assert {one.name for one in found.nodes} == {"node-0", "node-1"}
+            segment = await all_of(made)
+            assert {node.name for node in segment.nodes} == {"node-0", "node-1"}
 
     play(main())
 
@@ -149,12 +149,12 @@ def test_what_is_kept_is_bounded_and_who_is_there_stays_in_it() -> None:
             for number in range(30):
                 await made.registry.create(POD, bare(f"pod-{number}", 2))
                 await asyncio.sleep(4)
-            entries = [entry async for one in TraceLog(made.store).read() for entry in one.pods]
+            entries = [entry async for segment in TraceLog(made.store).read() for entry in segment.pods]
             assert len(entries) <= 12 + 3
             names = {entry.name for entry in entries}
             assert {"default/stays", "default/pod-28"} <= names
             assert "default/pod-3" not in names
-            assert {one.name for one in (await all_of(made)).nodes} == {"node-0", "node-1"}
+            assert {node.name for node in (await all_of(made)).nodes} == {"node-0", "node-1"}
 
     play(main())
 

@@ -177,9 +177,9 @@ def test_commands_in_a_container_have_no_more_than_it(contained_place: Place) ->
                 "-c",
                 "grep -E '^(Cap|NoNewPrivs|Seccomp:)' /proc/self/status /proc/1/status",
             ]
-            told = (await bench.runtime.execute(uid, "main", command)).stdout.decode()
-            own = sorted(line.partition(":")[2] for line in told.splitlines() if "self" in line)
-            first = sorted(line.partition(":")[2] for line in told.splitlines() if "/1/" in line)
+            message = (await bench.runtime.execute(uid, "main", command)).stdout.decode()
+            own = sorted(line.partition(":")[2] for line in message.splitlines() if "self" in line)
+            first = sorted(line.partition(":")[2] for line in message.splitlines() if "/1/" in line)
             assert own == first and len(own) == 7
 
     asyncio.run(scene())
@@ -260,8 +260,8 @@ def test_neighbours_are_neither_seen_nor_traced(contained_place: Place) -> None:
                 "b ps | b wc -l; b kill -9 -1; echo still",
             )
             assert "OPEN" not in text and int(text.split()[0]) < 10
-            found = await bench.running(other["metadata"]["uid"])
-            assert found.finished == 0.0
+            container_report = await bench.running(other["metadata"]["uid"])
+            assert container_report.finished == 0.0
 
     asyncio.run(scene())
 

@@ -169,8 +169,8 @@ def test_a_link_out_is_told_in_one_event_and_nothing_is_made(
             report = (await bench.until(uid, lambda one: True))["main"]
             assert report.phase is Phase.WAITING
             assert report.reason == "CreateContainerConfigError"
-            told = {notice.message for notice in report.notices if notice.type == "Warning"}
-            assert len(told) == 1, told
+            messages = {notice.message for notice in report.notices if notice.type == "Warning"}
+            assert len(messages) == 1, messages
             assert "failed to prepare subPath" in report.message and words in report.message
 
     asyncio.run(scene())

@@ -224,8 +224,8 @@ def _streams_of(asked: ApiRequest) -> StreamsWanted:
 
 
 def _ports_of(asked: ApiRequest) -> list[int]:
-    told = [text for value in asked.repeated("ports") for text in value.split(",")]
-    ports = [port_of(text) for text in told]
+    texts = [text for value in asked.repeated("ports") for text in value.split(",")]
+    ports = [port_of(text) for text in texts]
     if not ports or len(ports) > MOST_PORTS or None in ports:
         raise BadRequest(f"ports: Invalid value: 1 to {MOST_PORTS} numbers from 1 to 65535")
     return [port for port in ports if port is not None]

@@ -28,15 +28,19 @@ class SpdyCommand:
 
     async def ends(self, gone: asyncio.Event) -> Ends | None:
         """Once all streams are there; None where the client has gone, or takes too long."""
-        waiting = [asyncio.ensure_future(one.wait()) for one in (self._complete, gone)]
+        waiting = [asyncio.ensure_future(event.wait()) for event in (self._complete, gone)]
         await asyncio.wait(waiting, timeout=_ARRIVAL_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         for task in waiting:
             task.cancel()
         if not self._complete.is_set():
             return None
-        found = self._streams
+        streams = self._streams
         return Ends(
-            found["error"], found.get("stdin"), found.get("stdout"), found.get("stderr"), found.get("resize")
+            streams["error"],
+            streams.get("stdin"),
+            streams.get("stdout"),
+            streams.get("stderr"),
+            streams.get("resize"),
         )
 
     def _opened(self, stream: SpdyStream) -> None:

@@ -49,9 +49,9 @@ def _access(spec: dict[str, Any], asked: ApiRequest) -> dict[str, Any]:
 
 def _rules(asked: ApiRequest) -> dict[str, Any]:
     role = asked.identity.role
-    told = [
+    resource_rules = [
         {"verbs": verbs, "apiGroups": [group], "resources": resources}
         for verbs, group, resources in rules(role)
     ]
     paths = [{"verbs": ["get"], "nonResourceURLs": ["*"]}]
-    return {"resourceRules": told, "nonResourceRules": paths, "incomplete": False}
+    return {"resourceRules": resource_rules, "nonResourceRules": paths, "incomplete": False}

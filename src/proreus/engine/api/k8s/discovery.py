@@ -51,7 +51,7 @@ def version() -> dict[str, str]:
 
 
 def _resource(kind: Kind, verbs: tuple[str, ...] = _VERBS) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    resource: dict[str, Any] = {
         "name": kind.plural,
         "singularName": kind.kind.lower(),
         "namespaced": kind.namespaced,
@@ -59,10 +59,10 @@ def _resource(kind: Kind, verbs: tuple[str, ...] = _VERBS) -> dict[str, Any]:
         "verbs": list(verbs),
     }
     if kind.short:
-        found["shortNames"] = list(kind.short)
+        resource["shortNames"] = list(kind.short)
     if kind.categories:
-        found["categories"] = list(kind.categories)
-    return found
+        resource["categories"] = list(kind.categories)
+    return resource
 
 
 def _parts(kind: Kind) -> Iterator[dict[str, Any]]:
@@ -162,25 +162,25 @@ def _aggregated_group(group: str) -> dict[str, Any]:
 
 def _aggregated_resources(group: str, version: str) -> list[dict[str, Any]]:
     whole: dict[str, dict[str, Any]] = {}
-    for told in _resources(group):
-        plural, _, part = told["name"].partition("/")
+    for resource in _resources(group):
+        plural, _, part = resource["name"].partition("/")
         kind = {
-            "group": told.get("group", group),
-            "version": told.get("version", version),
-            "kind": told["kind"],
+            "group": resource.get("group", group),
+            "version": resource.get("version", version),
+            "kind": resource["kind"],
         }
         if part:
-            one = {"subresource": part, "responseKind": kind, "verbs": told["verbs"]}
-            whole[plural].setdefault("subresources", []).append(one)
+            subresource = {"subresource": part, "responseKind": kind, "verbs": resource["verbs"]}
+            whole[plural].setdefault("subresources", []).append(subresource)
             continue
         whole[plural] = {
             "resource": plural,
             "responseKind": kind,
-            "scope": "Namespaced" if told["namespaced"] else "Cluster",
-            "singularResource": told["singularName"],
-            "verbs": told["verbs"],
+            "scope": "Namespaced" if resource["namespaced"] else "Cluster",
+            "singularResource": resource["singularName"],
+            "verbs": resource["verbs"],
         }
         for name in ("shortNames", "categories"):
-            if name in told:
-                whole[plural][name] = told[name]
+            if name in resource:
+                whole[plural][name] = resource[name]
     return list(whole.values())

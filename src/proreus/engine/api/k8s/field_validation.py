@@ -25,13 +25,13 @@ def field_warnings(kind: Kind, obj: dict[str, Any], validation: str) -> tuple[He
             unknown = shaped(kind, obj).unknown[:_MOST]
         case other:
             raise BadRequest(f'fieldValidation: Unsupported value: "{other[:80]}": Ignore, Strict, Warn')
-    told = [f'unknown field "{path[:200]}"' for path in unknown]
-    if told and validation == "Strict":
+    messages = [f'unknown field "{path[:200]}"' for path in unknown]
+    if messages and validation == "Strict":
         raise BadRequest(
             f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: '
-            f"strict decoding error: {', '.join(told)}"
+            f"strict decoding error: {', '.join(messages)}"
         )
-    return tuple(warning(text) for text in told)
+    return tuple(warning(text) for text in messages)
 
 
 def warning(text: str) -> Header:

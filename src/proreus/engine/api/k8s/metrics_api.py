@@ -38,12 +38,12 @@ class MetricsObjects:
         if target.kind is NODE_METRICS:
             chosen = selection(NODE, labels, fields)
             nodes = await self._measured.nodes()
-            found = [node_metrics(one) for one in nodes if chosen.matches(one.node)]
+            items = [node_metrics(node) for node in nodes if chosen.matches(node.node)]
         else:
             chosen = selection(POD, labels, fields)
             pods = await self._measured.pods(target.namespace)
-            found = [pod_metrics(one) for one in pods if chosen.matches(one.pod)]
-        return Reply.of(form.many(target.kind, found, {}))
+            items = [pod_metrics(pod) for pod in pods if chosen.matches(pod.pod)]
+        return Reply.of(form.many(target.kind, items, {}))
 
 
 def node_metrics(one: NodeMeasured) -> dict[str, Any]:

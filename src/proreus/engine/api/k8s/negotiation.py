@@ -66,7 +66,7 @@ class Form:
                     "kind": "PartialObjectMetadataList",
                     "apiVersion": f"{_GROUP}/{self.version}",
                     "metadata": metadata,
-                    "items": [self._metadata(one) for one in items],
+                    "items": [self._metadata(item) for item in items],
                 }
             case Shape.TABLE:
                 return self._table(kind, items, metadata)

@@ -18,7 +18,7 @@ from proreus.engine.objects.patch.patch_type import patched as with_patch
 from proreus.engine.objects.registry import Registry
 
 APPLY = "application/apply-patch+yaml"
-PATCH_TYPES = (*(one.value for one in PatchType), APPLY)
+PATCH_TYPES = (*(patch_type.value for patch_type in PatchType), APPLY)
 
 
 Check = Callable[[Kind, dict[str, Any]], None]

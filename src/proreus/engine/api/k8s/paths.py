@@ -83,10 +83,10 @@ def read_path(parts: list[str]) -> RequestTarget | Virtual | Discovery:
         group, version, rest = parts[1], parts[2], parts[3:]
     if not rest:
         return Discovery(group, version, legacy=parts[0] == "api")
-    found = _read_resource(group, version, rest)
-    if found is None or "" in rest:
+    resource = _read_resource(group, version, rest)
+    if resource is None or "" in rest:
         raise NotFound("the server could not find the requested resource")
-    return found
+    return resource
 
 
 def _read_resource(group: str, version: str, rest: list[str]) -> RequestTarget | Virtual | None:

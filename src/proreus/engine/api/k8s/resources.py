@@ -272,8 +272,8 @@ def _read_continue(token: str, kind: Kind) -> tuple[str, int]:
     if not token:
         return "", 0
     try:
-        told = msgspec.json.decode(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
-        after, revision = told["start"], told["rv"]
+        document = msgspec.json.decode(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+        after, revision = document["start"], document["rv"]
     except (binascii.Error, ValueError, KeyError, TypeError, msgspec.MsgspecError):
         raise _bad_continue() from None
     if not isinstance(after, str) or type(revision) is not int or not 0 < revision < 2**62:

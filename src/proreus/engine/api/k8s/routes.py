@@ -53,9 +53,9 @@ class ObjectRoutes:
                 if _AGGREGATED in offer and "as=apigroupdiscoverylist" in offer:
                     version = next((one for one in ("v2beta1", "v2") if f"v={one}" in offer.split(";")), "")
                     if version:
-                        found = Reply.of(discovery.aggregated(version, legacy=wanted.legacy))
+                        reply = Reply.of(discovery.aggregated(version, legacy=wanted.legacy))
                         named = f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
-                        return Reply(found.body, media_type=named.encode())
+                        return Reply(reply.body, media_type=named.encode())
         return Reply.of(discovery.describe(wanted, self._address))
 
     async def _virtual(self, virtual: Virtual, asked: ApiRequest) -> Answer:

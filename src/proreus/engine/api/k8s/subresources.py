@@ -81,7 +81,9 @@ class Subresources:
         if not isinstance(uid, str):
             raise BadRequest("metadata.uid is not a string")
         annotations = metadata.get("annotations") or {}
-        if not isinstance(annotations, dict) or not all(isinstance(one, str) for one in annotations.values()):
+        if not isinstance(annotations, dict) or not all(
+            isinstance(annotation, str) for annotation in annotations.values()
+        ):
             raise BadRequest("metadata.annotations is not a map of strings")
         if not asked.dry_run:
             await self._registry.bind(target.namespace, name, node["name"], uid=uid, annotations=annotations)
@@ -154,9 +156,9 @@ def scale_of(kind: Kind, obj: Mapping[str, Any]) -> dict[str, Any]:
 
 def _selector_text(selector: Mapping[str, Any]) -> str:
     parts = [f"{key}={value}" for key, value in sorted(selector.get("matchLabels", {}).items())]
-    for one in selector.get("matchExpressions", ()):
-        key, values = one["key"], ",".join(one.get("values", ()))
-        match one["operator"]:
+    for match_expression in selector.get("matchExpressions", ()):
+        key, values = match_expression["key"], ",".join(match_expression.get("values", ()))
+        match match_expression["operator"]:
             case "In":
                 parts.append(f"{key} in ({values})")
             case "NotIn":

@@ -171,10 +171,10 @@ def _further(routes: Sequence[BaseRoute], elsewhere: ASGIApp) -> ASGIApp:
 async def _openapi(asked: ApiRequest) -> Answer:
     """The documents of the objects' API."""
     path = asked.path.decode("latin-1").strip("/").removeprefix("openapi/")
-    found = _document(path, _OPENAPI_2 in asked.accept.decode("latin-1"))
-    if found is None:
+    document = _document(path, _OPENAPI_2 in asked.accept.decode("latin-1"))
+    if document is None:
         raise NotFound("the server could not find the requested resource")
-    return found
+    return document
 
 
 @lru_cache(maxsize=64)

@@ -68,21 +68,21 @@ def read_tokens(path: Path) -> Mapping[bytes, Identity]:
         raise InputError(
             "other users of this machine may read the tokens; chmod 600 keeps them secret", file=path
         )
-    found: dict[bytes, Identity] = {}
+    identities: dict[bytes, Identity] = {}
     for number, raw in enumerate(text.splitlines(), start=1):
         line = raw.strip()
         if not line or line.startswith(b"#"):
             continue
         token, identity = _read_line(line, path, number)
         digest = hashlib.sha256(token).digest()
-        if digest in found:
+        if digest in identities:
             raise InputError("the token stands there twice", file=path, line=number)
-        found[digest] = identity
-        if len(found) > _MOST_TOKENS:
+        identities[digest] = identity
+        if len(identities) > _MOST_TOKENS:
             raise InputError(f"there are more than {_MOST_TOKENS} tokens", file=path, line=number)
-    if not found:
+    if not identities:
         raise InputError("there is no token in it; a line is `token,name,role`", file=path)
-    return found
+    return identities
 
 
 def _read_line(line: bytes, path: Path, number: int) -> tuple[bytes, Identity]:
@@ -117,7 +117,9 @@ class Authenticator:
         """tokens: None where everybody is let in, which only a door on loopback may do."""
         self._tokens, self._tries = tokens, tries
         known = (tokens or {}).values()
-        self._begins = {one.token_begin: one.token_length for one in known if one.token_begin}
+        self._begins = {
+            identity.token_begin: identity.token_length for identity in known if identity.token_begin
+        }
 
     @classmethod
     def of(

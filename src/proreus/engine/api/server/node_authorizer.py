@@ -29,14 +29,14 @@ async def uses(registry: Registry, identity: Identity, action: Action) -> bool:
 def secrets_of(pod: Mapping[str, Any]) -> set[str]:
     """The names of the Secrets that a pod mounts, has in its environment, or pulls its images with."""
     spec = pod["spec"]
-    found = {one.get("name") for one in spec.get("imagePullSecrets") or ()}
+    names = {image_pull_secret.get("name") for image_pull_secret in spec.get("imagePullSecrets") or ()}
     for volume in spec.get("volumes") or ():
-        found.add((volume.get("secret") or {}).get("secretName"))
+        names.add((volume.get("secret") or {}).get("secretName"))
         for source in (volume.get("projected") or {}).get("sources") or ():
-            found.add((source.get("secret") or {}).get("name"))
+            names.add((source.get("secret") or {}).get("name"))
     for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
-        found.update(_of_environment(container))
-    return {name for name in found if name}
+        names.update(_of_environment(container))
+    return {name for name in names if name}
 
 
 def _of_environment(container: Mapping[str, Any]) -> Iterator[str | None]:

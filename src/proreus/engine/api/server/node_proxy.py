@@ -67,8 +67,8 @@ class NodeRelay:
                 relayed = Relayed(client, await client.send(request, stream=True))
         except (httpx.TransportError, httpx.InvalidURL, TimeoutError) as error:
             await client.aclose()
-            told = str(error) or type(error).__name__
-            raise Unserviceable(f"the node {node} does not answer at {door.url}: {told}") from error
+            message = str(error) or type(error).__name__
+            raise Unserviceable(f"the node {node} does not answer at {door.url}: {message}") from error
         if relayed.status == 401:
             await relayed.close()
             raise Unserviceable(f"the node {node} does not know this API any more; it is being started anew")

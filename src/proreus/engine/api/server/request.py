@@ -103,7 +103,7 @@ class ApiRequest:
     def query(self) -> dict[str, str]:
         """The query's fields; of those that stand there twice the first."""
         if self._query is None:
-            found: dict[str, str] = {}
+            query: dict[str, str] = {}
             if self._raw_query:
                 try:
                     pairs = parse_qsl(
@@ -115,8 +115,8 @@ class ApiRequest:
                 except ValueError as error:
                     raise BadRequest(f"the query cannot be read: {error}") from None
                 for name, value in pairs:
-                    found.setdefault(name, value)
-            self._query = found
+                    query.setdefault(name, value)
+            self._query = query
         return self._query
 
     def repeated(self, name: str) -> list[str]:
@@ -227,9 +227,9 @@ class ApiRequest:
         if not types and content_type == protobuf.MEDIA_TYPE:
             return await self._read(protobuf.read_protobuf)
         if content_type not in (types or (JSON,)):
-            told = " or ".join(types or (JSON,))
+            message = " or ".join(types or (JSON,))
             raise UnsupportedType(
-                f"the body of the request was in an unknown format: {content_type!r} is not {told}"
+                f"the body of the request was in an unknown format: {content_type!r} is not {message}"
             )
         return await self._read(lambda body: read_document(body, content_type))
 

@@ -70,14 +70,14 @@ def read_document(body: bytes, content_type: str) -> Any:
         return None
     check_values(body)
     try:
-        found = _decoder.decode(body)
+        document = _decoder.decode(body)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         if content_type not in _YAML_TYPES:
             raise BadRequest(f"the body cannot be read as JSON: {error}") from None
         return _read_yaml(body)
-    if body.count(b"{") + body.count(b"[") > MOST_DEPTH and depth(found) > MOST_DEPTH:
+    if body.count(b"{") + body.count(b"[") > MOST_DEPTH and depth(document) > MOST_DEPTH:
         raise _too_deep()
-    return found
+    return document
 
 
 def _read_yaml(body: bytes) -> Any:

@@ -144,10 +144,10 @@ def _family(name: str, type_: str, about: str, values: dict[Labels, float]) -> F
     )
 
 
-def as_text(found: Iterator[Family]) -> bytes:
+def as_text(families: Iterator[Family]) -> bytes:
     """In Prometheus' exposition format."""
     lines = []
-    for family in found:
+    for family in families:
         lines += [f"# HELP {family.name} {family.about}", f"# TYPE {family.name} {family.type}"]
         for sample in family.samples:
             labels = ",".join(f'{key}="{_escaped(value)}"' for key, value in sample.labels)
@@ -160,13 +160,13 @@ def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
-def as_json(found: Iterator[Family]) -> dict[str, Any]:
+def as_json(families: Iterator[Family]) -> dict[str, Any]:
     """By name: what it is, and its figures."""
     return {
         family.name: {
             "type": family.type,
             "about": family.about,
-            "samples": [{"labels": dict(one.labels), "value": one.value} for one in family.samples],
+            "samples": [{"labels": dict(sample.labels), "value": sample.value} for sample in family.samples],
         }
-        for family in found
+        for family in families
     }

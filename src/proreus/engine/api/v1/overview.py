@@ -142,7 +142,11 @@ class Overview:
         name = obj["metadata"]["name"]
         node = self._nodes.setdefault(name, _Node())
         status, spec = obj.get("status") or {}, obj.get("spec") or {}
-        ready = [one.get("status") for one in status.get("conditions") or () if one.get("type") == "Ready"]
+        ready = [
+            condition.get("status")
+            for condition in status.get("conditions") or ()
+            if condition.get("type") == "Ready"
+        ]
         told = (
             _amounts(status.get("allocatable")),
             ready == ["True"],
@@ -200,9 +204,9 @@ class Overview:
         noted = read_decision(pod.decision)
         if noted is not None:
             moments = [
-                one.get("lastTransitionTime")
-                for one in status.get("conditions") or ()
-                if one.get("type") == "PodScheduled"
+                condition.get("lastTransitionTime")
+                for condition in status.get("conditions") or ()
+                if condition.get("type") == "PodScheduled"
             ]
             time = moments[0] if moments and moments[0] else pod.created
             told = {"time": time, "namespace": pod.namespace, "pod": pod.name, **noted.as_json()}
@@ -322,7 +326,7 @@ def _requests(pod: dict[str, Any]) -> dict[str, int]:
 
 
 def _why_waiting(status: dict[str, Any]) -> str:
-    for one in status.get("conditions") or ():
-        if one.get("type") == "PodScheduled" and one.get("status") == "False":
-            return str(one.get("message") or one.get("reason") or "")
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return str(condition.get("message") or condition.get("reason") or "")
     return ""

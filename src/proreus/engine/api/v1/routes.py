@@ -201,18 +201,20 @@ class V1Routes:
         if limit == 0:
             raise BadRequest("limit: it is a whole number of 1 or more")
         await self._overview.look()
-        newest = [one.told for one in reversed(self._overview.decisions)]
+        newest = [decision.told for decision in reversed(self._overview.decisions)]
         return Reply.of({"decisions": newest[: limit or _DECISIONS_AT_FIRST]})
 
     async def _metrics(self, asked: ApiRequest) -> Reply:
         await self._overview.look()
         containers = await self._measured.containers()
-        found = metrics.families(self._counts, self._watches.open, self._watchdog, self._overview, containers)
+        families = metrics.families(
+            self._counts, self._watches.open, self._watchdog, self._overview, containers
+        )
         match asked.query.get("format", ""):
             case "json":
-                return Reply.of(metrics.as_json(found))
+                return Reply.of(metrics.as_json(families))
             case "" | "text":
-                return Reply(metrics.as_text(found), media_type=metrics.TEXT)
+                return Reply(metrics.as_text(families), media_type=metrics.TEXT)
             case other:
                 raise BadRequest(f"format: {other[:80]!r} is neither json nor text")
 
@@ -230,7 +232,7 @@ class V1Routes:
                     nodes, gone = overview.nodes_since(seen)
                     if nodes or gone or seen < 0:
                         yield _event("nodes", {"all": seen < 0, "nodes": nodes, "gone": gone})
-                    fresh = [one for one in overview.decisions if one.number > decided]
+                    fresh = [decision for decision in overview.decisions if decision.number > decided]
                     if fresh:
                         decided = fresh[-1].number
                         yield _event(

@@ -33,10 +33,10 @@ _LOADING_SECONDS = 30.0
 async def chosen(registry: Registry) -> dict[str, Chosen]:
     """By the name of the scheduler; entries that cannot be read name their policy as a whole."""
     try:
-        found = await registry.get(CONFIG_MAP, NAMESPACE, NAME)
+        config_map = await registry.get(CONFIG_MAP, NAMESPACE, NAME)
     except NotFound:
         return {}
-    return {name: _read(name, text) for name, text in (found.get("data") or {}).items()}
+    return {name: _read(name, text) for name, text in (config_map.get("data") or {}).items()}
 
 
 def _read(name: str, text: str) -> Chosen:
@@ -148,8 +148,8 @@ def check_written(kind: Kind, obj: Mapping[str, Any], folders: PolicyFolders) ->
         except (InputError, UsageError):
             continue  # it does not count, and is told so where it is read
     if causes:
-        told = "; ".join(f"{cause.field}: {cause.message}" for cause in causes[:_MOST_CAUSES])
-        raise forbidden(CONFIG_MAP, NAME, told, tuple(causes[:_MOST_CAUSES]))
+        message = "; ".join(f"{cause.field}: {cause.message}" for cause in causes[:_MOST_CAUSES])
+        raise forbidden(CONFIG_MAP, NAME, message, tuple(causes[:_MOST_CAUSES]))
 
 
 async def switch(registry: Registry, name: str, choice: Chosen | None) -> None:

@@ -40,16 +40,16 @@ class UsageRoutes:
             node = pod["spec"].get("nodeName")
             if node and (pod.get("status") or {}).get("phase") not in _ENDED:
                 requested.setdefault(node, Counter()).update(requests_of(pod))
-        found = [one for one in await self._measured.nodes() if chosen.matches(one.node)]
-        found.sort(key=lambda one: _order(sort, one.use.cpu, one.use.memory, one.node))
+        nodes = [one for one in await self._measured.nodes() if chosen.matches(one.node)]
+        nodes.sort(key=lambda one: _order(sort, one.use.cpu, one.use.memory, one.node))
         return {
-            "total": len(found),
+            "total": len(nodes),
             "nodes": [
                 {
                     **_node_row(one, requested.get(one.node["metadata"]["name"], Counter())),
                     **self._past(self._of_node(one, day), one.minutes, points, day),
                 }
-                for one in found[:limit]
+                for one in nodes[:limit]
             ],
         }
 

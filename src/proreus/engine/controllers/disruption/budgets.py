@@ -34,7 +34,7 @@ def reconcile_budget(budget: Object, pods: Sequence[Object], scale: Scale, now: 
         not deleting(pod) and name_of(pod) not in granted and ready_since(pod) is not None for pod in pods
     )
     allowed = max(0, healthy - desired) if expected > 0 else 0
-    told = (
+    condition = (
         Condition("DisruptionAllowed", "True", "SufficientPods")
         if allowed
         else Condition("DisruptionAllowed", "False", "InsufficientPods")
@@ -45,7 +45,7 @@ def reconcile_budget(budget: Object, pods: Sequence[Object], scale: Scale, now: 
         "expectedPods": expected,
         "disruptionsAllowed": allowed,
         "observedGeneration": budget["metadata"].get("generation", 0),
-        "conditions": _conditions(budget, told, now),
+        "conditions": _conditions(budget, condition, now),
     }
     if granted:
         status["disruptedPods"] = granted
@@ -95,15 +95,15 @@ def _granted(budget: Object, pods: Sequence[Object], now: float) -> dict[str, st
 def _failed(budget: Object, why: str, now: float) -> ReconcileResult:
     """Nothing may be disturbed where it cannot be counted."""
     before = budget.get("status") or {}
-    told = Condition("DisruptionAllowed", "False", "SyncFailed", why)
+    condition = Condition("DisruptionAllowed", "False", "SyncFailed", why)
     counts = {name: before.get(name, 0) for name in ("currentHealthy", "desiredHealthy", "expectedPods")}
-    status = {**before, **counts, "disruptionsAllowed": 0, "conditions": _conditions(budget, told, now)}
+    status = {**before, **counts, "disruptionsAllowed": 0, "conditions": _conditions(budget, condition, now)}
     return _plan(budget, status, None)
 
 
-def _conditions(budget: Object, told: Condition, now: float) -> list[dict[str, Any]]:
+def _conditions(budget: Object, condition: Condition, now: float) -> list[dict[str, Any]]:
     standing = (budget.get("status") or {}).get("conditions") or ()
-    conditions = with_conditions(standing, [told], now)
+    conditions = with_conditions(standing, [condition], now)
     generation = budget["metadata"].get("generation", 0)
     # metav1.Condition demands a message, if an empty one, and tells of which generation it is.
     return [{"message": "", **one, "observedGeneration": generation} for one in conditions]

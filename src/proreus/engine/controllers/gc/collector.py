@@ -39,7 +39,7 @@ class GarbageGraph:
             self._to_judge[owner] = None
         for owner in owners - old:
             self._dependents.setdefault(owner, set()).add(uid)
-        waits = deleting(obj) and any(one in (FOREGROUND, ORPHAN) for one in _finalizers(obj))
+        waits = deleting(obj) and any(finalizer in (FOREGROUND, ORPHAN) for finalizer in _finalizers(obj))
         if waits or any(owner not in self._objects for owner in owners) or self._leaving(owners):
             self._to_judge[uid] = None
 
@@ -177,7 +177,7 @@ def empty_out(namespace: Object, contents: Mapping[Kind, Sequence[Object]]) -> l
     finalizers = (namespace.get("spec") or {}).get("finalizers") or ()
     if _FINALIZER not in finalizers:
         return []
-    left = [one for one in finalizers if one != _FINALIZER]
+    left = [finalizer for finalizer in finalizers if finalizer != _FINALIZER]
     return [
         UpdateObject(NAMESPACE, {**namespace, "spec": {**namespace["spec"], "finalizers": left}}, "finalize")
     ]

@@ -189,7 +189,10 @@ class GcController:
                     self._timers.call_at(when, self._mark_budget, key)
             if instructions:
                 outcomes = await self._carry_out(instructions)
-                if any(isinstance(one, StatusError) and not isinstance(one, NotFound) for one in outcomes):
+                if any(
+                    isinstance(outcome, StatusError) and not isinstance(outcome, NotFound)
+                    for outcome in outcomes
+                ):
                     await asyncio.sleep(_RETRY_SECONDS)
                     self._budgets.update(keys)
                     self._budgets_changed.set()

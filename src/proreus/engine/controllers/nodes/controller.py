@@ -59,15 +59,15 @@ class NodeHost:
 
     async def _orphans(self) -> list[Instruction]:
         """Pods of nodes that the store does not have end without grace: nobody else will end them."""
-        found: list[Instruction] = []
+        instructions: list[Instruction] = []
         gone: dict[str, bool] = {}
         for pod in self._core.orphans():
             node = pod["spec"]["nodeName"]
             if node not in gone:
                 gone[node] = await self._is_gone(node)
             if gone[node]:
-                found.append(DeleteObject(POD, pod, grace=0, disruption=BY_LOSS))
-        return found
+                instructions.append(DeleteObject(POD, pod, grace=0, disruption=BY_LOSS))
+        return instructions
 
     async def _is_gone(self, node: str) -> bool:
         try:

@@ -146,8 +146,8 @@ class NodeLifecycle:
             status = standing.get("status") or {}
             conditions = with_conditions(status.get("conditions") or (), _unknown(status), now.wall)
             yield UpdateObject(NODE, {**standing, "status": {**status, "conditions": conditions}}, "status")
-            told = f"Node {name_of(standing)} status is now: NodeNotReady"
-            yield RecordEvent(NODE, standing, "Normal", "NodeNotReady", told)
+            message = f"Node {name_of(standing)} status is now: NodeNotReady"
+            yield RecordEvent(NODE, standing, "Normal", "NodeNotReady", message)
             return  # the taints follow when this is seen
         taints = list(_wanted_taints(standing, now.wall))
         if taints != (standing["spec"].get("taints") or []):
@@ -172,7 +172,7 @@ class NodeLifecycle:
 
 def _unknown(status: Mapping[str, Any]) -> Iterable[Condition]:
     """Nothing is known of it any more."""
-    kinds = [kind for one in status.get("conditions") or () if (kind := one.get("type"))]
+    kinds = [kind for condition in status.get("conditions") or () if (kind := condition.get("type"))]
     for kind in dict.fromkeys((*kinds, "Ready")):
         yield Condition(kind, _SILENT.status, _SILENT.reason, _SILENT.message)
 

@@ -44,9 +44,9 @@ def seconds_kept(
 def executing(node: Mapping[str, Any]) -> list[Taint]:
     """The node's NoExecute taints."""
     return [
-        Taint(one["key"], one.get("value") or "", Effect.NO_EXECUTE)
-        for one in node["spec"].get("taints") or ()
-        if one.get("effect") == Effect.NO_EXECUTE.value
+        Taint(taint["key"], taint.get("value") or "", Effect.NO_EXECUTE)
+        for taint in node["spec"].get("taints") or ()
+        if taint.get("effect") == Effect.NO_EXECUTE.value
     ]
 
 

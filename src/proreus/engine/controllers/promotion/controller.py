@@ -82,15 +82,15 @@ class Promoter:
         }
         standing = read_promotions(await self._config_map(NAME))
         now = self._timers.wall()
-        found: dict[str, Promotion] = {}
+        promotions: dict[str, Promotion] = {}
         for name, one in chosen.items():
             known = standing.get(name)
-            found[name] = known if known is not None and known.is_of(one) else begun(one, now)
-        if found != standing:
-            await self._write(found)
+            promotions[name] = known if known is not None and known.is_of(one) else begun(one, now)
+        if promotions != standing:
+            await self._write(promotions)
         if not self._options.play:
             return
-        for name, promotion in found.items():
+        for name, promotion in promotions.items():
             last = max(promotion.judged, promotion.since)
             if promotion.stage != "refused" and now - last >= self._options.seconds:
                 await self._judge(name, chosen[name], promotion, weigh)

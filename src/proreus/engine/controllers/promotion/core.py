@@ -87,12 +87,12 @@ def lived(pods: Iterable[PodTrace], chosen: Chosen, since: float, now: float) ->
 
 def judged(promotion: Promotion, evidence: Evidence, now: float, options: GateOptions) -> Promotion:
     """Where the candidate stands after a judgement; who was refused stays so."""
-    stage, told = _verdict(promotion.stage, evidence, options)
+    stage, message = _verdict(promotion.stage, evidence, options)
     moved = stage != promotion.stage
     return msgspec.structs.replace(
         promotion,
         stage=stage,
-        told=told,
+        told=message,
         judged=now,
         stage_since=now if moved else promotion.stage_since,
     )
@@ -169,7 +169,7 @@ def _less(pairs: Sequence[tuple[float, float]], least: float) -> CandidateGain:
 
 def _means_apart(more: Sequence[float], less: Sequence[float]) -> CandidateGain:
     mean = math.fsum(more) / len(more) - math.fsum(less) / len(less)
-    half = _NORMAL * math.sqrt(sum(_variance(one) / len(one) for one in (more, less)))
+    half = _NORMAL * math.sqrt(sum(_variance(values) / len(values) for values in (more, less)))
     return CandidateGain(mean, mean - half, mean + half)
 
 

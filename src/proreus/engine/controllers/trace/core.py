@@ -192,8 +192,8 @@ class TraceCore:
             known = self._pods.get(entry.uid)
             if known is not None and not known.ended:
                 self._news[entry.uid] = None
-        told = {one.name for one in self._node_news}
-        for name in {entry.name for entry in dropped.nodes} - told:
+        names = {node_entry.name for node_entry in self._node_news}
+        for name in {entry.name for entry in dropped.nodes} - names:
             if name in self._nodes:
                 self._node_news.append(self._nodes[name])
 
@@ -235,9 +235,9 @@ class TraceCore:
     def _bound(self, entry: PodEntry, obj: Object, node: str, now: float) -> None:
         stated = next(
             (
-                one["lastTransitionTime"]
-                for one in (obj.get("status") or {}).get("conditions") or ()
-                if one.get("type") == "PodScheduled" and one.get("lastTransitionTime")
+                condition["lastTransitionTime"]
+                for condition in (obj.get("status") or {}).get("conditions") or ()
+                if condition.get("type") == "PodScheduled" and condition.get("lastTransitionTime")
             ),
             "",
         )
@@ -292,17 +292,17 @@ def _held(now: float, stated: float) -> float:
 
 def _times(status: Object, field: str) -> list[float]:
     """When containers began or ended, as far as that is told."""
-    found = []
-    for one in status.get("containerStatuses") or ():
-        for state in (one.get("state") or {}).values():
+    timestamps = []
+    for container_status in status.get("containerStatuses") or ():
+        for state in (container_status.get("state") or {}).values():
             if state.get(field):
-                found.append(parse_timestamp(state[field]))
-    return found
+                timestamps.append(parse_timestamp(state[field]))
+    return timestamps
 
 
 def _taken(obj: Object) -> End:
     """Why a pod that did not end by itself is gone."""
-    for one in (obj.get("status") or {}).get("conditions") or ():
-        if one.get("type") == DISRUPTED and one.get("status") == "True":
-            return "preempted" if one.get("reason") == PREEMPTED else "evicted"
+    for condition in (obj.get("status") or {}).get("conditions") or ():
+        if condition.get("type") == DISRUPTED and condition.get("status") == "True":
+            return "preempted" if condition.get("reason") == PREEMPTED else "evicted"
     return "deleted"

@@ -75,8 +75,8 @@ class TaskAgent:
                     self.must_see[instruction.kind] = max(known, revision)
                 if isinstance(instruction, CreateObject) and instruction.kind is POD:
                     made += 1
-                    told = f"Created pod: {outcome['metadata']['name']}"
-                    notes.append(RecordEvent(self.kind, workload, "Normal", "SuccessfulCreate", told))
+                    message = f"Created pod: {outcome['metadata']['name']}"
+                    notes.append(RecordEvent(self.kind, workload, "Normal", "SuccessfulCreate", message))
             elif isinstance(instruction, CreateObject):
                 failure, refused = outcome.message[:_MOST_WORDS], True
             elif not isinstance(outcome, (NotFound, Conflict)) and not isinstance(instruction, RecordEvent):

@@ -123,8 +123,8 @@ class TaskHost:
                 _log.exception("%s %s/%s cannot be worked on", kind.kind, namespace, name)
         self._dirty = waiting
         lost, self._anew = self._anew, []
-        both = [one for _, _, plan in plans for one in plan.instructions]
-        both += [one for pod in lost for one in begin_anew(pod).instructions]
+        both = [instruction for _, _, plan in plans for instruction in plan.instructions]
+        both += [instruction for pod in lost for instruction in begin_anew(pod).instructions]
         freed = await self._left_behind.let_go()
         both += freed
         outcomes = await carry_out(self._registry, self._recorder, both, self._term) if both else []
@@ -141,9 +141,9 @@ class TaskHost:
 
     def _try_again(self, freed: Sequence[Instruction], outcomes: Sequence[Outcome]) -> None:
         """Pods that could not be let go; one that has changed meanwhile will be seen anyway."""
-        for one, outcome in zip(freed, outcomes, strict=True):
-            if isinstance(one, UpdateObject) and isinstance(outcome, Unserviceable):
-                self._left_behind.again(one.object)
+        for update_object, outcome in zip(freed, outcomes, strict=True):
+            if isinstance(update_object, UpdateObject) and isinstance(outcome, Unserviceable):
+                self._left_behind.again(update_object.object)
         if self._left_behind.waiting:
             self._timers.call_at(self._timers.steady() + _RETRY_SECONDS, self._something.set)
 

@@ -70,10 +70,10 @@ def reconcile_deployment(
     status = rollout_status(deployment, revisions, limits, now, failure)
     revision = _revision_shown(deployment, revisions)
     if status != (deployment.get("status") or {}) or revision is not None:
-        told = {**deployment, "status": status}
+        metadata = {**deployment, "status": status}
         if revision is not None:
-            told = with_metadata(told, annotations={**annotations_of(deployment), REVISION: revision})
-        instructions.append(UpdateObject(DEPLOYMENT, told, "status"))
+            metadata = with_metadata(metadata, annotations={**annotations_of(deployment), REVISION: revision})
+        instructions.append(UpdateObject(DEPLOYMENT, metadata, "status"))
     return ReconcileResult(tuple(instructions), seconds_to_deadline(deployment, status, now))
 
 
@@ -97,8 +97,8 @@ def _next_step(
     size = new_size(limits, revisions, little_by_little=rolling(deployment))
     if revisions.new is None:
         made = new_replica_set(deployment, size, limits.most, revisions.next_revision)
-        told = f"Scaled up replica set {name_of(made)} from 0 to {size}"
-        note = RecordEvent(DEPLOYMENT, deployment, "Normal", "ScalingReplicaSet", told)
+        message = f"Scaled up replica set {name_of(made)} from 0 to {size}"
+        note = RecordEvent(DEPLOYMENT, deployment, "Normal", "ScalingReplicaSet", message)
         return [CreateObject(REPLICA_SET, made), *([note] if size else [])]
     if size != replicas_of(revisions.new):
         return _scaled(deployment, revisions, limits, {uid_of(revisions.new): size})
@@ -127,8 +127,8 @@ def _scaled(
         instructions.append(UpdateObject(REPLICA_SET, scaled))
         if size != before:
             way = "up" if size > before else "down"
-            told = f"Scaled {way} replica set {name_of(one)} from {before} to {size}"
-            instructions.append(RecordEvent(DEPLOYMENT, deployment, "Normal", "ScalingReplicaSet", told))
+            message = f"Scaled {way} replica set {name_of(one)} from {before} to {size}"
+            instructions.append(RecordEvent(DEPLOYMENT, deployment, "Normal", "ScalingReplicaSet", message))
     return instructions
 
 
@@ -140,9 +140,9 @@ def _cleaned(deployment: Object, revisions: Revisions, *, paused: bool) -> list[
 
 def _old_pods_run(revisions: Revisions, pods: Sequence[Object]) -> bool:
     return any(
-        controlled_by(pod, one) and phase_of(pod) not in ("Succeeded", "Failed")
+        controlled_by(pod, owner) and phase_of(pod) not in ("Succeeded", "Failed")
         for pod in pods
-        for one in revisions.old
+        for owner in revisions.old
     )
 
 

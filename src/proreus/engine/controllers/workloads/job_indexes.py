@@ -28,12 +28,12 @@ def index_of(pod: Object) -> int | None:
 
 def read_indexes(written: str, below: int) -> set[int]:
     """ "0,3-5" as numbers, as far as they are indexes of the Job; what cannot be read is none."""
-    found: set[int] = set()
+    range_: set[int] = set()
     for part in written.split(","):
         first, _, last = part.partition("-")
         if first.isdecimal() and (last or first).isdecimal():
-            found.update(range(int(first), min(int(last or first), below - 1) + 1))
-    return found
+            range_.update(range(int(first), min(int(last or first), below - 1) + 1))
+    return range_
 
 
 def write_indexes(indexes: Iterable[int]) -> str:
@@ -87,12 +87,12 @@ def last_failures(job: Object, pods: Sequence[Object]) -> dict[int, Object]:
         index = index_of(pod)
         if index is not None:
             by_index.setdefault(index, []).append(pod)
-    found = {}
+    failures = {}
     for index, attempts in by_index.items():
         ended = [pod for pod in attempts if failed(job, pod)]
         if ended and not any(active(pod) or phase_of(pod) == "Succeeded" for pod in attempts):
-            found[index] = max(ended, key=lambda pod: (tries_before(pod), created(pod), uid_of(pod)))
-    return found
+            failures[index] = max(ended, key=lambda pod: (tries_before(pod), created(pod), uid_of(pod)))
+    return failures
 
 
 def tries_before(pod: Object) -> int:

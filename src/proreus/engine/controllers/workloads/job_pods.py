@@ -80,8 +80,8 @@ def tracked(pod: Object) -> bool:
 def finished_at(pod: Object) -> float:
     """When it ended, as well as can be told."""
     ended = [
-        (one.get("state") or {}).get("terminated")
-        for one in (pod.get("status") or {}).get("containerStatuses") or ()
+        (container_status.get("state") or {}).get("terminated")
+        for container_status in (pod.get("status") or {}).get("containerStatuses") or ()
     ]
     if ended and all(one is not None for one in ended):
         return max(parse_timestamp(one["finishedAt"]) for one in ended if one is not None)
@@ -123,10 +123,12 @@ def job_pod(job: Object, index: int | None = None, counted: Mapping[str, str] | 
     indexed = {
         **spec,
         "hostname": spec.get("hostname") or f"{name_of(job)}-{index}",
-        "containers": [_with_index(one, index) for one in spec["containers"]],
+        "containers": [_with_index(container, index) for container in spec["containers"]],
     }
     if spec.get("initContainers"):
-        indexed["initContainers"] = [_with_index(one, index) for one in spec["initContainers"]]
+        indexed["initContainers"] = [
+            _with_index(init_container, index) for init_container in spec["initContainers"]
+        ]
     return pod_from(
         JOB,
         job,

@@ -194,14 +194,14 @@ def _free_indexes(seen: _Seen) -> list[int]:
 def _misplaced(seen: _Seen) -> list[Object]:
     """Living pods of no index, of one that is no longer wanted, or of one that another works on."""
     kept: set[int] = set()
-    found = []
+    pods = []
     for pod in reversed(first_to_go(seen.living)):
         index = index_of(pod)
         if index is None or index >= completions_of(seen.job) or index in kept:
-            found.append(pod)
+            pods.append(pod)
         else:
             kept.add(index)
-    return found
+    return pods
 
 
 def _verdict(seen: _Seen) -> Condition | None:
@@ -219,12 +219,12 @@ def _verdict(seen: _Seen) -> Condition | None:
     on_failure = spec["template"]["spec"].get("restartPolicy") == "OnFailure"
     restarts = restarts_of(seen.living) if on_failure else 0
     if seen.tally.all_failed > limit or (restarts > 0 and restarts >= limit):
-        told = "Job has reached the specified backoff limit"
-        return Condition("FailureTarget", "True", "BackoffLimitExceeded", told)
+        message = "Job has reached the specified backoff limit"
+        return Condition("FailureTarget", "True", "BackoffLimitExceeded", message)
     remaining = _seconds_to_deadline(seen.job, seen.job.get("status") or {}, seen.now)
     if remaining == 0.0:
-        told = "Job was active longer than specified deadline"
-        return Condition("FailureTarget", "True", "DeadlineExceeded", told)
+        message = "Job was active longer than specified deadline"
+        return Condition("FailureTarget", "True", "DeadlineExceeded", message)
     if seen.indexed:
         decided_by_indexes = _verdict_by_indexes(seen)
         if decided_by_indexes is not None:
@@ -235,8 +235,8 @@ def _verdict(seen: _Seen) -> Condition | None:
     else:
         done = seen.succeeded >= int(completions)
     if done:
-        told = "Reached expected number of succeeded pods"
-        return Condition("SuccessCriteriaMet", "True", "CompletionsReached", told)
+        message = "Reached expected number of succeeded pods"
+        return Condition("SuccessCriteriaMet", "True", "CompletionsReached", message)
     return None
 
 
@@ -245,8 +245,8 @@ def _verdict_by_indexes(seen: _Seen) -> Condition | None:
     spec = seen.job["spec"]
     most = spec.get("maxFailedIndexes")
     if most is not None and len(seen.lost) > int(most):
-        told = "Job has exceeded the specified maximal number of failed indexes"
-        return Condition("FailureTarget", "True", "MaxFailedIndexesExceeded", told)
+        message = "Job has exceeded the specified maximal number of failed indexes"
+        return Condition("FailureTarget", "True", "MaxFailedIndexesExceeded", message)
     if seen.lost and len(seen.lost) + len(seen.indexes) >= completions_of(seen.job):
         return Condition("FailureTarget", "True", "FailedIndexes", "Job has failed indexes")
     met = met_by(seen.job, seen.indexes)
@@ -290,7 +290,7 @@ def _status(seen: _Seen, verdict: Condition | None, *, suspended: bool) -> dict[
             status["completionTime"] = timestamp(seen.now)
     conditions = with_conditions(before.get("conditions") or (), wanted, seen.now)
     if conditions:
-        status["conditions"] = [_probed(one) for one in conditions]
+        status["conditions"] = [_probed(condition) for condition in conditions]
     return status
 
 
@@ -352,8 +352,8 @@ def _noted(job: Object, status: dict[str, Any]) -> list[Instruction]:
                 RecordEvent(JOB, job, "Warning", condition.get("reason", ""), condition.get("message", ""))
             )
         elif kind in events and condition.get("status") == "True":
-            told = "Job completed" if kind == "Complete" else condition.get("message", "")
-            notes.append(RecordEvent(JOB, job, *events[kind], told))
+            message = "Job completed" if kind == "Complete" else condition.get("message", "")
+            notes.append(RecordEvent(JOB, job, *events[kind], message))
     return notes
 
 

@@ -59,18 +59,20 @@ def claim(
     """The dependents that are the owner's, and what takes up orphans and lets go of strays."""
     mine: list[Object] = []
     instructions: list[Instruction] = []
-    for one in dependents:
-        matches = selector is not None and selector.matches(labels_of(one))
-        if controlled_by(one, owner):
-            if matches or deleting(one):
-                mine.append(one)
+    for dependent in dependents:
+        matches = selector is not None and selector.matches(labels_of(dependent))
+        if controlled_by(dependent, owner):
+            if matches or deleting(dependent):
+                mine.append(dependent)
             else:
-                owners = [ref for ref in one["metadata"]["ownerReferences"] if not ref.get("controller")]
-                instructions.append(UpdateObject(of, with_metadata(one, ownerReferences=owners)))
-        elif matches and controller_of(one) is None and not deleting(one) and not deleting(owner):
-            owners = [*(one["metadata"].get("ownerReferences") or ()), owner_reference(kind, owner)]
-            instructions.append(UpdateObject(of, with_metadata(one, ownerReferences=owners)))
-            mine.append(one)
+                owners = [
+                    ref for ref in dependent["metadata"]["ownerReferences"] if not ref.get("controller")
+                ]
+                instructions.append(UpdateObject(of, with_metadata(dependent, ownerReferences=owners)))
+        elif matches and controller_of(dependent) is None and not deleting(dependent) and not deleting(owner):
+            owners = [*(dependent["metadata"].get("ownerReferences") or ()), owner_reference(kind, owner)]
+            instructions.append(UpdateObject(of, with_metadata(dependent, ownerReferences=owners)))
+            mine.append(dependent)
     return mine, instructions
 
 
@@ -107,7 +109,8 @@ def first_to_go(pods: Sequence[Object]) -> list[Object]:
     def rank(pod: Object) -> tuple[Any, ...]:
         since = ready_since(pod)
         restarts = sum(
-            one["restartCount"] for one in (pod.get("status") or {}).get("containerStatuses") or ()
+            container_status["restartCount"]
+            for container_status in (pod.get("status") or {}).get("containerStatuses") or ()
         )
         phase = phase_of(pod)
         return (

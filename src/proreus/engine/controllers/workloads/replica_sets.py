@@ -46,8 +46,10 @@ def reconcile_replica_set(
         elif missing < 0:
             for pod in first_to_go(living)[: min(-missing, MOST_AT_ONCE)]:
                 instructions.append(DeleteObject(POD, pod))
-                told = f"Deleted pod: {name_of(pod)}"
-                instructions.append(RecordEvent(REPLICA_SET, replica_set, "Normal", "SuccessfulDelete", told))
+                message = f"Deleted pod: {name_of(pod)}"
+                instructions.append(
+                    RecordEvent(REPLICA_SET, replica_set, "Normal", "SuccessfulDelete", message)
+                )
     min_ready = float(spec.get("minReadySeconds") or 0)
     waits = [seconds_to_available(pod, min_ready, now) for pod in living]
     status = _status(replica_set, living, waits)

@@ -79,7 +79,7 @@ class Revisions:
 
 def sort_out(deployment: Object, replica_sets: Sequence[Object]) -> Revisions:
     """Which one is new; the oldest, where several have the template."""
-    by_age = sorted(replica_sets, key=lambda one: (created(one), name_of(one)))
+    by_age = sorted(replica_sets, key=lambda replica_set: (created(replica_set), name_of(replica_set)))
     template = _without_hash(deployment["spec"]["template"])
     new = next((one for one in by_age if _without_hash(one["spec"]["template"]) == template), None)
     return Revisions(new, tuple(one for one in by_age if new is None or uid_of(one) != uid_of(new)))

@@ -82,9 +82,9 @@ def roll_down(limits: RolloutLimits, revisions: Revisions) -> Sizes:
     if most_down <= 0 or not any(sizes.values()):
         return {}
     down = 0
-    for one in revisions.old:
-        idle = min(most_down - down, max(0, sizes[uid_of(one)] - available(one)))
-        sizes[uid_of(one)] -= idle
+    for replica_set in revisions.old:
+        idle = min(most_down - down, max(0, sizes[uid_of(replica_set)] - available(replica_set)))
+        sizes[uid_of(replica_set)] -= idle
         down += idle
     spare = sum(map(available, revisions.every)) - limits.fewest
     for one in revisions.old:

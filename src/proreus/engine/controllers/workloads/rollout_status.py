@@ -140,8 +140,8 @@ def _late(deployment: Object, status: Status, now: float) -> bool:
 def _replica_failures(revisions: Revisions, status: Status) -> None:
     """A ReplicaSet that cannot make its pods is told of here, the new one first."""
     newest_first = reversed(revisions.every)
-    found = (find_condition(one, "ReplicaFailure") for one in newest_first)
-    failing = next((one for one in found if one is not None), None)
+    conditions = (find_condition(one, "ReplicaFailure") for one in newest_first)
+    failing = next((one for one in conditions if one is not None), None)
     _drop(status, "ReplicaFailure")
     if failing is not None:
         moment = failing["lastTransitionTime"]
@@ -169,7 +169,7 @@ def _set(status: Status, told: tuple[str, str, str, str], now: float) -> None:
 
 
 def _drop(status: Status, kind: str) -> None:
-    status["conditions"] = [one for one in status["conditions"] if one.get("type") != kind]
+    status["conditions"] = [condition for condition in status["conditions"] if condition.get("type") != kind]
 
 
 def _lowered(what: str) -> str:

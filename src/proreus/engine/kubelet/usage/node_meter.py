@@ -40,7 +40,7 @@ def busy_ticks(stat: str, cores: Collection[int]) -> int:
     for line in stat.splitlines():
         name, *fields = line.split()
         if name in wanted:
-            user, nice, system, _idle, _waiting, *rest = (int(one) for one in fields[:8])
+            user, nice, system, _idle, _waiting, *rest = (int(field) for field in fields[:8])
             total += user + nice + system + sum(rest)  # interrupts, and what the host below took
     return total
 
@@ -126,7 +126,7 @@ def rates(before: KernelCounters, after: KernelCounters, seconds: float) -> Node
 
 def _disks() -> Iterator[str]:
     try:
-        names = sorted(one.name for one in Path("/sys/block").iterdir())
+        names = sorted(path.name for path in Path("/sys/block").iterdir())
     except OSError:  # a sandbox that hides them
         return
     yield from (name for name in names if not name.startswith(_NO_DISKS))

@@ -36,11 +36,11 @@ class PodMeter:
 
     async def look(self, gpus: tuple[GpuUse, ...]) -> None:
         """gpus: what those of the machine do now."""
-        found = await asyncio.to_thread(self._processes)
-        self.traffic = await asyncio.to_thread(self._networks.look, found)
+        thread = await asyncio.to_thread(self._processes)
+        self.traffic = await asyncio.to_thread(self._networks.look, thread)
         if gpus:
             using = await look_at_gpu_processes()
-            self.gpus = await asyncio.to_thread(gpu_shares, gpus, using, found, self._had())
+            self.gpus = await asyncio.to_thread(gpu_shares, gpus, using, thread, self._had())
         else:
             self.gpus = {}
 
@@ -55,7 +55,7 @@ class NetworkMeter:
     def look(self, pods: Processes) -> dict[str, NetworkUse]:
         """Of the pods that share no network with this process; the first look at one tells nothing yet."""
         own, now = _network(os.getpid()), time.monotonic()
-        found: dict[str, NetworkUse] = {}
+        network_uses: dict[str, NetworkUse] = {}
         seen: dict[str, tuple[float, int, int, int]] = {}
         for uid, processes in pods.items():
             networks = {network: pid for pid in processes if (network := _network(pid)) is not None}
@@ -73,10 +73,10 @@ class NetworkMeter:
                     max(0, round((new - old) / (now - moment)))
                     for old, new in zip(before, counted, strict=True)
                 ]
-                found[uid] = NetworkUse(rates[0], rates[1])
+                network_uses[uid] = NetworkUse(rates[0], rates[1])
             seen[uid] = (now, network, *counted)
         self._before = seen
-        return found
+        return network_uses
 
 
 def gpu_shares(
@@ -88,11 +88,13 @@ def gpu_shares(
         (uid, uuid): 0 for uid, uuids in had.items() if uid in pods for uuid in uuids
     }
     alone = set(memory)
-    for one in using:
-        uid = _owner(one.pid, owner)
+    for gpu_process in using:
+        uid = _owner(gpu_process.pid, owner)
         if uid:
-            before = memory.get((uid, one.uuid), 0)
-            memory[uid, one.uuid] = None if one.memory is None or before is None else before + one.memory
+            before = memory.get((uid, gpu_process.uuid), 0)
+            memory[uid, gpu_process.uuid] = (
+                None if gpu_process.memory is None or before is None else before + gpu_process.memory
+            )
     found: dict[str, list[GpuUse]] = {}
     for gpu in gpus:
         for (uid, uuid), used in memory.items():

@@ -33,11 +33,11 @@ class PodUsage:
     def pod_stats(self) -> Sequence[PodUse]:
         """Their volumes, GPUs, and the network where it is their own, as of the last look."""
         sizes, traffic, gpus = self.looking.disk, self._meter.traffic, self._meter.gpus
-        found = [
+        pod_uses = [
             PodUse(uid, sizes.get((uid, VOLUMES), 0), traffic.get(uid), gpus.get(uid, ()))
             for uid in sorted(self._pods)
         ]
-        return [one for one in found if one != PodUse(one.uid)]
+        return [pod_use for pod_use in pod_uses if pod_use != PodUse(pod_use.uid)]
 
     def node_stats(self) -> NodeUse:
         """The whole machine's."""
@@ -52,10 +52,10 @@ class PodUsage:
         }
 
     def _processes(self) -> dict[str, set[int]]:
-        found: dict[str, set[int]] = {}
+        processes: dict[str, set[int]] = {}
         for (uid, _), id in self._ids().items():
-            found.setdefault(uid, set()).update(self._backend.processes(id))
-        return found
+            processes.setdefault(uid, set()).update(self._backend.processes(id))
+        return processes
 
     def _gpus(self) -> dict[str, list[str]]:
         return {uid: [id for ids in pod.gpus.values() for id in ids] for uid, pod in self._pods.items()}

@@ -70,8 +70,8 @@ class Volumes:
             try:
                 standing = await self._stand(volume)
             except LaunchRefused as error:
-                told = mount_failed(str(volume["name"]), str(error))
-                raise LaunchRefused("ContainerCreating", str(error), told) from error
+                notice = mount_failed(str(volume["name"]), str(error))
+                raise LaunchRefused("ContainerCreating", str(error), notice) from error
             read_only = bool(mount.get("readOnly")) or standing.given
             place = self.folder.with_name(MOUNTS) / str(container["name"]) / str(number)
             bound = SubpathMounts(place, read_only, self.own_files)
@@ -87,8 +87,8 @@ class Volumes:
         try:
             part = open_part(standing.fd, sub, make=not standing.given)
         except LaunchRefused as error:
-            told = "failed to prepare subPath for volumeMount {!r} of container {!r}".format(*names)
-            raise LaunchRefused(UNRESOLVED, f"{told}: {error}") from error
+            message = "failed to prepare subPath for volumeMount {!r} of container {!r}".format(*names)
+            raise LaunchRefused(UNRESOLVED, f"{message}: {error}") from error
         try:
             copies = bound.place.with_name(f"{bound.place.name}.copy")  # never a mount: it is emptied
             return _copied(part, copies) if standing.given else bound.hold(part)
@@ -167,12 +167,12 @@ class Volumes:
                     item["path"]: (self._own(item), item.get("mode")) for item in source.get("items") or ()
                 }
             case _:
-                found: dict[str, tuple[bytes, int | None]] = {}
+                files: dict[str, tuple[bytes, int | None]] = {}
                 for one in source.get("sources") or ():
                     for part in ("configMap", "secret", "downwardAPI"):
                         if part in one:
-                            found |= await self._files(part, one[part])
-                return found
+                            files |= await self._files(part, one[part])
+                return files
 
     def _own(self, item: Mapping[str, Any]) -> bytes:
         """What a pod is told of itself."""

@@ -51,8 +51,8 @@ class SubpathMounts:
             bind(fd, self.place, read_only=self.read_only)
         except PermissionError as error:
             if self.own_files:
-                told = f"only root, with the right to mount, can mount a part of a volume: {error}"
-                raise LaunchRefused(UNRESOLVED, told) from error
+                message = f"only root, with the right to mount, can mount a part of a volume: {error}"
+                raise LaunchRefused(UNRESOLVED, message) from error
             return Path(os.readlink(by_descriptor(fd)))  # noqa: PTH115 - as the kernel calls it now
         return self.place
 
@@ -99,8 +99,8 @@ def open_host_path(source: Mapping[str, Any], allowed: tuple[Path, ...]) -> int:
         finally:
             os.close(opened)
     except (UnsafePath, OSError) as error:
-        told = f"hostPath type check failed: {path} is not a {kind or 'path'}"
-        raise LaunchRefused(UNRESOLVED, told) from error
+        message = f"hostPath type check failed: {path} is not a {kind or 'path'}"
+        raise LaunchRefused(UNRESOLVED, message) from error
     right = _KINDS.get(kind)
     if right is not None and not right(os.fstat(fd).st_mode):
         os.close(fd)

@@ -40,7 +40,7 @@ _SYSTEM = frozenset(
 
 def leaves(kind: Kind, obj: Mapping[str, Any], subresource: str = "") -> Leaves:
     """Every path that a writer through that subresource can own, with what stands there."""
-    found: Leaves = {}
+    leaves: Leaves = {}
     fields = definitions()[kind.kind].fields
     for key, value in obj.items():
         if key in ("apiVersion", "kind") or key not in fields:
@@ -52,27 +52,27 @@ def leaves(kind: Kind, obj: Mapping[str, Any], subresource: str = "") -> Leaves:
                 continue
             value = {name: one for name, one in value.items() if name not in _SYSTEM}
         if value != {}:
-            _collect(fields[key], value, (f"f:{key}",), found)
-    return found
+            _collect(fields[key], value, (f"f:{key}",), leaves)
+    return leaves
 
 
-def _collect(field: Field, value: Any, path: Path, found: Leaves) -> None:
+def _collect(field: Field, value: Any, path: Path, leaves: Leaves) -> None:
     if whole(field, value):
-        found[path] = value
+        leaves[path] = value
         return
     if isinstance(value, dict):
         for key, one in value.items():
-            _collect(inner_field(field.type, key), one, (*path, f"f:{key}"), found)
+            _collect(inner_field(field.type, key), one, (*path, f"f:{key}"), leaves)
         return
     for step, one in elements(field, value):
         if field.list == "set":
-            found[(*path, step)] = one
+            leaves[(*path, step)] = one
             continue
-        if (*path, step) in found:
+        if (*path, step) in leaves:
             raise BadRequest(f"duplicate entries for key {step[2:]} in {shown(path)}")
-        found[(*path, step)] = ELEMENT
+        leaves[(*path, step)] = ELEMENT
         for key, inner in one.items():
-            _collect(inner_field(field.type.of or field.type, key), inner, (*path, step, f"f:{key}"), found)
+            _collect(inner_field(field.type.of or field.type, key), inner, (*path, step, f"f:{key}"), leaves)
 
 
 def whole(field: Field, value: Any) -> bool:
@@ -153,22 +153,22 @@ def as_fields(paths: set[Path]) -> dict[str, Any]:
 
 def paths_of(tree: Any) -> set[Path]:
     """The paths of a `fieldsV1`. What cannot be read there, which any writer may have left, owns nothing."""
-    found: set[Path] = set()
+    paths: set[Path] = set()
 
     def walk(node: Any, path: Path) -> None:
         if not isinstance(node, dict):
             return
         if not node and path:
-            found.add(path)
+            paths.add(path)
         for step, inner in node.items():
             if step == ".":
                 if path:
-                    found.add(path)
+                    paths.add(path)
             elif _is_step(step):
                 walk(inner, (*path, step))
 
     walk(tree, ())
-    return found
+    return paths
 
 
 def _is_step(step: str) -> bool:

@@ -133,9 +133,9 @@ def _settle_conflicts(live: Leaves, asked: Leaves, others: list[_Owner], writer:
         causes += [Cause(shown(path), whose, "FieldManagerConflict") for path in sorted(contested)]
     if causes:
         named = told_of(tuple(causes))
-        told = "; ".join(f"{cause.message}: {cause.field}" for cause in named)
+        message = "; ".join(f"{cause.message}: {cause.field}" for cause in named)
         word = "conflict" if len(causes) == 1 else "conflicts"
-        raise Conflict(f"Apply failed with {len(causes)} {word}: {told}", causes=named)
+        raise Conflict(f"Apply failed with {len(causes)} {word}: {message}", causes=named)
 
 
 def _entry(kind: Kind, writer: Writer, operation: str, paths: set[Path]) -> _Map:
@@ -151,7 +151,7 @@ def _entry(kind: Kind, writer: Writer, operation: str, paths: set[Path]) -> _Map
 
 
 def _noted(obj: _Map, owners: list[_Owner]) -> _Map:
-    entries = [{**one.entry, "fieldsV1": as_fields(one.paths)} for one in owners if one.paths]
+    entries = [{**owner.entry, "fieldsV1": as_fields(owner.paths)} for owner in owners if owner.paths]
     return {**obj, "metadata": {**obj["metadata"], "managedFields": entries}}
 
 

@@ -77,13 +77,13 @@ def _lay(result: dict[str, Any], field: Field, value: Any) -> None:
 
 def _merged_list(field: Field, original: list[Any], patch: list[Any]) -> list[Any]:
     if not any(isinstance(one, dict) for one in (*original, *patch)):
-        together = list({_hashable(one): one for one in (*patch[::-1], *original[::-1])}.values())[::-1]
+        together = list({_hashable(value): value for value in (*patch[::-1], *original[::-1])}.values())[::-1]
         return _ordered(field, together, patch, original)
     if not all(isinstance(one, dict) for one in (*original, *patch)):
         raise BadRequest(f"the elements of {field.name} are not all of one type")
     element = field.type.of or _ANY
     if any(one.get(_PATCH) == "replace" for one in patch):
-        return [_without_directives(one) for one in patch if _PATCH not in one]
+        return [_without_directives(value) for value in patch if _PATCH not in value]
     for one in patch:
         if field.merge not in one:
             raise BadRequest(f"map: {_shown(one)} does not contain declared merge key: {field.merge}")
@@ -151,8 +151,8 @@ def _hashable(value: Any) -> Hashable:
 def _places(field: Field, elements: list[Any]) -> dict[Hashable, int]:
     """Where each stands first."""
     places: dict[Hashable, int] = {}
-    for place, one in enumerate(elements):
-        places.setdefault(_identity(field, one), place)
+    for place, element in enumerate(elements):
+        places.setdefault(_identity(field, element), place)
     return places
 
 

@@ -78,7 +78,7 @@ def kubernetes_version() -> str:
 @lru_cache(maxsize=1)
 def definitions() -> Mapping[str, Definition]:
     """All of them, by name; a kind's definition has the kind's name."""
-    found: dict[str, Definition] = {}
+    definitions: dict[str, Definition] = {}
     fields: dict[str, Field] = {}
     for line in _lines():
         if line.startswith("#"):
@@ -89,8 +89,8 @@ def definitions() -> Mapping[str, Definition]:
         else:
             name, package, *marks = line.split()
             fields = {}
-            found[name] = Definition(name, package, fields, marks == ["map=atomic"])
-    return found
+            definitions[name] = Definition(name, package, fields, marks == ["map=atomic"])
+    return definitions
 
 
 def _lines() -> list[str]:

@@ -81,7 +81,7 @@ def defaulted_service(obj: _Map) -> _Map:
     spec = {"type": "ClusterIP", "sessionAffinity": "None", **obj.get("spec", {})}
     if "ports" in spec:
         spec["ports"] = [
-            {"protocol": "TCP", "targetPort": one.get("port", 0), **one} for one in spec["ports"]
+            {"protocol": "TCP", "targetPort": port.get("port", 0), **port} for port in spec["ports"]
         ]
     return {**obj, "spec": spec}
 

@@ -31,7 +31,9 @@ def defaulted_container(container: _Map) -> _Map:
     if "imagePullPolicy" not in full:
         full["imagePullPolicy"] = "Always" if _is_latest(full.get("image", "")) else "IfNotPresent"
     if "ports" in full:
-        full["ports"] = [one if "protocol" in one else {**one, "protocol": "TCP"} for one in full["ports"]]
+        full["ports"] = [
+            port if "protocol" in port else {**port, "protocol": "TCP"} for port in full["ports"]
+        ]
     limits = full["resources"].get("limits")
     if limits:
         requests = full["resources"].get("requests", {})
@@ -42,7 +44,7 @@ def defaulted_container(container: _Map) -> _Map:
     if full.get("lifecycle"):
         full["lifecycle"] = defaulted_lifecycle(full["lifecycle"])
     if "env" in full:
-        full["env"] = [_defaulted_variable(one) for one in full["env"]]
+        full["env"] = [_defaulted_variable(variable) for variable in full["env"]]
     return full
 
 

@@ -100,7 +100,9 @@ def _check_failure(spec: _Map, problems: Problems) -> None:
 def _check_codes(codes: _Map, field: str, spec: _Map, problems: Problems) -> None:
     problems.one_of(f"{field}.operator", codes.get("operator", ""), ("In", "NotIn"))
     pod = spec.get("template", {}).get("spec", {})
-    names = [one.get("name") for one in (*pod.get("containers", ()), *pod.get("initContainers", ()))]
+    names = [
+        container.get("name") for container in (*pod.get("containers", ()), *pod.get("initContainers", ()))
+    ]
     if "containerName" in codes and codes["containerName"] not in names:
         problems.invalid(
             f"{field}.containerName",

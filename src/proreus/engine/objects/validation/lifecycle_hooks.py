@@ -23,8 +23,8 @@ def check_lives(spec: _Map, field: str, problems: Problems) -> None:
             if hooks is None:
                 continue
             if key == "initContainers" and container.get("restartPolicy") != "Always":
-                told = "may not be set for init containers without restartPolicy=Always"
-                problems.forbidden(f"{here}.lifecycle", told)
+                message = "may not be set for init containers without restartPolicy=Always"
+                problems.forbidden(f"{here}.lifecycle", message)
             for name in ("postStart", "preStop"):
                 if hooks.get(name) is not None:
                     _check_hook(hooks[name], f"{here}.lifecycle.{name}", grace, problems)
@@ -32,7 +32,9 @@ def check_lives(spec: _Map, field: str, problems: Problems) -> None:
 
 def defaulted_lifecycle(hooks: _Map) -> _Map:
     """With what Kubernetes fills in."""
-    return {name: _defaulted_handler(one) if isinstance(one, dict) else one for name, one in hooks.items()}
+    return {
+        name: _defaulted_handler(hook) if isinstance(hook, dict) else hook for name, hook in hooks.items()
+    }
 
 
 def _defaulted_handler(handler: _Map) -> _Map:
@@ -52,8 +54,8 @@ def _check_hook(handler: _Map, here: str, grace: int, problems: Problems) -> Non
     if "sleep" in found:
         seconds = handler["sleep"].get("seconds", 0)
         if not 0 <= seconds <= grace:
-            told = f"must be non-negative and less than terminationGracePeriodSeconds ({grace})"
-            problems.invalid(f"{here}.sleep", seconds, told)
+            message = f"must be non-negative and less than terminationGracePeriodSeconds ({grace})"
+            problems.invalid(f"{here}.sleep", seconds, message)
 
 
 def _check_profile(context: _Map, here: str, problems: Problems) -> None:
@@ -70,5 +72,5 @@ def _check_profile(context: _Map, here: str, problems: Problems) -> None:
     if kind == "Localhost" and not own:
         problems.required(f"{here}.localhostProfile", "must be set when seccomp type is Localhost")
     elif kind != "Localhost" and own:
-        told = "can only be set when seccomp type is Localhost"
-        problems.invalid(f"{here}.localhostProfile", own, told)
+        message = "can only be set when seccomp type is Localhost"
+        problems.invalid(f"{here}.localhostProfile", own, message)

@@ -73,7 +73,7 @@ def check_metadata_update(old: Mapping[str, Any], new: Mapping[str, Any], proble
             problems.invalid(f"metadata.{key}", asked, "field is immutable")
     if "deletionTimestamp" in old:
         before = set(old.get("finalizers", ()))
-        added = [one for one in new.get("finalizers", ()) if one not in before]
+        added = [finalizer for finalizer in new.get("finalizers", ()) if finalizer not in before]
         if added:
             problems.forbidden(
                 "metadata.finalizers",
@@ -90,9 +90,9 @@ _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 def check_selector(selector: Mapping[str, Any], field: str, problems: Problems) -> None:
     """Keys, operators, and values where there must be some."""
     check_labels(selector.get("matchLabels", {}), f"{field}.matchLabels", problems)
-    for place, one in enumerate(selector.get("matchExpressions", ())):
+    for place, match_expression in enumerate(selector.get("matchExpressions", ())):
         here = f"{field}.matchExpressions[{place}]"
-        operator, values = one.get("operator", ""), one.get("values", ())
+        operator, values = match_expression.get("operator", ""), match_expression.get("values", ())
         if operator not in _OPERATORS:
             problems.invalid(f"{here}.operator", operator, "not a valid selector operator")
         elif operator in ("In", "NotIn") and not values:
@@ -101,4 +101,6 @@ def check_selector(selector: Mapping[str, Any], field: str, problems: Problems) 
             problems.forbidden(
                 f"{here}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
             )
-        problems.unless(f"{here}.key", one.get("key", ""), label_key_problem(one.get("key", "")))
+        problems.unless(
+            f"{here}.key", match_expression.get("key", ""), label_key_problem(match_expression.get("key", ""))
+        )

@@ -57,9 +57,9 @@ def defaulted_spec(spec: _Map) -> _Map:
     full = {**_SPEC, **spec}
     for key in ("containers", "initContainers"):
         if key in full:
-            full[key] = [defaulted_container(one) for one in full[key]]
+            full[key] = [defaulted_container(container) for container in full[key]]
     if "volumes" in full:
-        full["volumes"] = [_defaulted_volume(one) for one in full["volumes"]]
+        full["volumes"] = [_defaulted_volume(volume) for volume in full["volumes"]]
     return full
 
 
@@ -168,12 +168,12 @@ def _check_volumes(volumes: list[_Map], field: str, problems: Problems) -> None:
         names.add(name)
         limit = (volume.get("emptyDir") or {}).get("sizeLimit")
         if limit is not None and thousandths(limit) is None:
-            told = "SizeLimit field must be a valid resource quantity"
-            problems.forbidden(f"{field}[{place}].emptyDir.sizeLimit", told)
+            message = "SizeLimit field must be a valid resource quantity"
+            problems.forbidden(f"{field}[{place}].emptyDir.sizeLimit", message)
 
 
 def _check_mounts(spec: _Map, field: str, problems: Problems) -> None:
-    volumes = {one.get("name") for one in spec.get("volumes", ())}
+    volumes = {volume.get("name") for volume in spec.get("volumes", ())}
     for key in ("containers", "initContainers"):
         for place, container in enumerate(spec.get(key, ())):
             for at, mount in enumerate(container.get("volumeMounts", ())):
@@ -308,7 +308,7 @@ def check_pod_update(old: _Map, new: _Map, problems: Problems) -> None:
 
 def _each(elements: Iterable[_Map]) -> set[bytes]:
     """To be compared as sets are, which takes no longer than to read them."""
-    return {msgspec.json.encode(one, order="sorted") for one in elements}
+    return {msgspec.json.encode(element, order="sorted") for element in elements}
 
 
 def _fixed(spec: _Map, before: _Map) -> _Map:

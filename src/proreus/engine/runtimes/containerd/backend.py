@@ -106,16 +106,20 @@ class ContainerdBackend:
             elif sandbox.state == cri.SANDBOX_READY:
                 self._sandboxes[uid] = sandbox.id
         found: dict[str, list[RecoveredContainer]] = {}
-        for one in (await self._list_containers()).containers:
-            uid, name, attempt = one.labels.get(UID, ""), one.metadata.name, one.metadata.attempt
-            if one.state == cri.CONTAINER_CREATED or uid not in uids:
-                await self._remove(one.id)
+        for container in (await self._list_containers()).containers:
+            uid, name, attempt = (
+                container.labels.get(UID, ""),
+                container.metadata.name,
+                container.metadata.attempt,
+            )
+            if container.state == cri.CONTAINER_CREATED or uid not in uids:
+                await self._remove(container.id)
                 continue
-            status = (await self._status(one.id)).status
+            status = (await self._status(container.id)).status
             if _came_to_nothing(status):
-                await self._remove(one.id)
+                await self._remove(container.id)
                 continue
-            self._logs[one.id] = self.log(uid, name, attempt)
+            self._logs[container.id] = self.log(uid, name, attempt)
             launched = _launched(status)
             found.setdefault(uid, []).append(RecoveredContainer(name, attempt, launched))
         await self._look_at_images()
@@ -143,8 +147,8 @@ class ContainerdBackend:
             self._configs[uid] = config
         except grpc.aio.AioRpcError as error:
             self._tries[uid] = self._tries.get(uid, 0) + 1
-            told = _details(error)
-            raise LaunchRefused("ContainerCreating", told, sandbox_failed(told)) from error
+            details = _details(error)
+            raise LaunchRefused("ContainerCreating", details, sandbox_failed(details)) from error
         return self._options.address
 
     async def launch(self, plan: ContainerPlan) -> Launched:
@@ -182,15 +186,15 @@ class ContainerdBackend:
     async def _begun(self, plan: ContainerPlan) -> Launched | None:
         """What an agent that was killed had under way: it is not begun a second time."""
         try:
-            for one in (await self._list_containers()).containers:
-                who = (one.labels.get(UID), one.metadata.name, one.metadata.attempt)
+            for container in (await self._list_containers()).containers:
+                who = (container.labels.get(UID), container.metadata.name, container.metadata.attempt)
                 if who != (plan.uid, plan.name, plan.attempt):
                     continue
-                status = (await self._status(one.id)).status
-                if one.state == cri.CONTAINER_CREATED or _came_to_nothing(status):
-                    await self._remove(one.id)
+                status = (await self._status(container.id)).status
+                if container.state == cri.CONTAINER_CREATED or _came_to_nothing(status):
+                    await self._remove(container.id)
                     continue
-                self._logs[one.id] = self.log(*who)
+                self._logs[container.id] = self.log(*who)
                 return _launched(status)
         except grpc.aio.AioRpcError as error:
             raise LaunchRefused("CreateContainerError", _details(error)) from error
@@ -232,8 +236,8 @@ class ContainerdBackend:
         """All sandboxes of the pod; containerd takes their containers along."""
         while True:
             try:
-                for one in (await self._list_sandboxes({OWN: self._options.own_name, UID: uid})).items:
-                    await self._raze(one.id)
+                for sandbox in (await self._list_sandboxes({OWN: self._options.own_name, UID: uid})).items:
+                    await self._raze(sandbox.id)
                 break
             except grpc.aio.AioRpcError:  # it must be gone in the end, whenever containerd is back
                 await asyncio.sleep(_LOOK_SECONDS)
@@ -255,12 +259,12 @@ class ContainerdBackend:
         try:
             answer = await self._cri.call("ExecSync", request, timeout + 10.0)
         except grpc.aio.AioRpcError as error:
-            told = _details(error)
-            if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED or "timeout" in told:
+            details = _details(error)
+            if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED or "timeout" in details:
                 raise RuntimeRefused(f"the command did not end within {timeout:g} s") from error
             if error.code() == grpc.StatusCode.UNAVAILABLE:
-                raise RuntimeAway(told) from error
-            return _executed(told, error)
+                raise RuntimeAway(details) from error
+            return _executed(details, error)
         return CommandResult(answer.exit_code, answer.stdout, answer.stderr)
 
     async def begin(self, id: str, wanted: CommandWanted) -> ContainerSession:
@@ -363,7 +367,7 @@ class ContainerdBackend:
             await asyncio.sleep(_POLL_SECONDS)
 
     async def _look(self) -> None:
-        states = {one.id: one.state for one in (await self._list_containers()).containers}
+        states = {container.id: container.state for container in (await self._list_containers()).containers}
         for id in list(self._waiting):
             if states.get(id) in (cri.CONTAINER_RUNNING, cri.CONTAINER_CREATED):
                 continue
@@ -407,9 +411,9 @@ class ContainerdBackend:
         except grpc.aio.AioRpcError as error:
             if error.code() != grpc.StatusCode.FAILED_PRECONDITION:
                 return  # it is done again anyway
-            told = await self._ctr.end_task(id)
-            if told:
-                _log.warning("container %s has a task that containerd does not end: %s", id, told)
+            message = await self._ctr.end_task(id)
+            if message:
+                _log.warning("container %s has a task that containerd does not end: %s", id, message)
             await self._quietly("RemoveContainer", request)
 
     async def _raze(self, sandbox: str) -> None:
@@ -423,9 +427,9 @@ class ContainerdBackend:
         except grpc.aio.AioRpcError as error:
             if error.code() != grpc.StatusCode.FAILED_PRECONDITION:
                 raise
-            for one in (await self._list_containers()).containers:
-                if one.pod_sandbox_id == sandbox:
-                    await self._remove(one.id)
+            for container in (await self._list_containers()).containers:
+                if container.pod_sandbox_id == sandbox:
+                    await self._remove(container.id)
             await self._cri.call("RemovePodSandbox", request)
 
     async def _quietly(self, name: str, request: Any, seconds: float = 60.0) -> None:
@@ -465,8 +469,8 @@ def _ended(status: Any) -> ContainerExit | None:
     return ContainerExit(status.exit_code, reason, status.message, finished)
 
 
-def _executed(told: str, error: Exception) -> CommandResult:
+def _executed(message: str, error: Exception) -> CommandResult:
     """A command that is not there has ended as a shell tells it; anything else was refused."""
-    if "not found" in told or "no such file" in told:
-        return CommandResult(127, stderr=told.encode())
-    raise RuntimeRefused(told) from error
+    if "not found" in message or "no such file" in message:
+        return CommandResult(127, stderr=message.encode())
+    raise RuntimeRefused(message) from error

@@ -58,8 +58,10 @@ def container_config(plan: ContainerPlan, labels: Mapping[str, str]) -> cri.Cont
         working_dir=str(plan.container.get("workingDir") or ""),
         envs=[cri.KeyValue(key=name, value=value) for name, value in plan.environment.items()],
         mounts=[
-            cri.Mount(container_path=one.target, host_path=str(one.source.resolve()), readonly=one.read_only)
-            for one in plan.mounts
+            cri.Mount(
+                container_path=mount.target, host_path=str(mount.source.resolve()), readonly=mount.read_only
+            )
+            for mount in plan.mounts
         ],
         devices=[
             cri.Device(container_path=f"/dev/{node.name}", host_path=str(node), permissions="rwm")

@@ -39,6 +39,6 @@ class Ctr:
         """The ids of all that containerd has noted, sandboxes too; refused where not all of them are told."""
         done = await self.run("containers", "list", "--quiet")
         if done.exit_code != 0 or len(done.stdout) >= MOST_OUTPUT:
-            told = done.stderr.decode(errors="replace").strip()[-500:]
-            raise RuntimeRefused(f"ctr does not list the containers: {told}")
+            message = done.stderr.decode(errors="replace").strip()[-500:]
+            raise RuntimeRefused(f"ctr does not list the containers: {message}")
         return set(done.stdout.decode().split())

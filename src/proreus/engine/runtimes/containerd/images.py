@@ -37,7 +37,9 @@ class CriImages:
     async def look(self) -> None:
         """What is held now; raises `grpc.aio.AioRpcError`."""
         answer = await self._cri.call("ListImages", cri.ListImagesRequest())
-        self.held = [Image((*one.repo_tags, *one.repo_digests, one.id), one.size) for one in answer.images]
+        self.held = [
+            Image((*image.repo_tags, *image.repo_digests, image.id), image.size) for image in answer.images
+        ]
 
     async def has(self, name: str) -> bool:
         """Whether it is there; raises `LaunchRefused`."""
@@ -51,8 +53,8 @@ class CriImages:
             await self.look()
         except grpc.aio.AioRpcError as error:
             raise LaunchRefused("ErrImagePull", details(error)) from error
-        found = await self._status(name, "ErrImagePull")
-        return 0 if found is None else int(found.size)
+        status = await self._status(name, "ErrImagePull")
+        return 0 if status is None else int(status.size)
 
     async def missing_sandbox_image(self) -> str:
         """Why containerd can make no sandbox: there is no image for it, nor can it be pulled; "": it can."""
@@ -134,7 +136,9 @@ class CriImages:
                 await self._untag(full_name(name))
                 return True
             standing = await self._cri.call("ListContainers", cri.ListContainersRequest())
-            if any(one.image_ref == status.image.id for one in standing.containers if status.image.id):
+            if any(
+                container.image_ref == status.image.id for container in standing.containers if status.image.id
+            ):
                 raise UsageError(f"image {name!r} is in use by a container")
             await self._cri.call("RemoveImage", cri.RemoveImageRequest(image=spec))
             await self.look()

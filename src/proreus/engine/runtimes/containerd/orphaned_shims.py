@@ -88,7 +88,7 @@ def shim_of(pid: int, begun: int, words: Sequence[str]) -> Shim | None:
 
 def empty_shims(socket: Path, namespace: str) -> frozenset[Shim]:
     """Those of this containerd that have no children, in one walk over the processes."""
-    found: list[Shim] = []
+    shims: list[Shim] = []
     parents: set[int] = set()
     for entry in os.listdir("/proc"):  # noqa: PTH208
         if not entry.isdigit() or not (fields := stat_fields(int(entry))):
@@ -100,8 +100,8 @@ def empty_shims(socket: Path, namespace: str) -> frozenset[Shim]:
             continue
         shim = shim_of(int(entry), int(fields[STARTED_FIELD]), words)
         if shim is not None and shim.namespace == namespace and _is_of(shim, socket):
-            found.append(shim)
-    return frozenset(shim for shim in found if shim.pid not in parents)
+            shims.append(shim)
+    return frozenset(shim for shim in shims if shim.pid not in parents)
 
 
 def _is_of(shim: Shim, socket: Path) -> bool:
@@ -161,7 +161,7 @@ class ForgottenShims:
         known = await self._ctr.containers()
         sandboxes = await self._calls.call("ListPodSandbox", cri.ListPodSandboxRequest())
         containers = await self._calls.call("ListContainers", cri.ListContainersRequest())
-        return known | {one.id for one in (*sandboxes.items, *containers.containers)}
+        return known | {item.id for item in (*sandboxes.items, *containers.containers)}
 
     def _end(self, forgotten: Sequence[Shim]) -> None:
         """It heeds no milder signal. Looked at once more, since containerd took its time to answer."""

@@ -65,16 +65,16 @@ def read_archive(path: Path, blobs: Path, most_bytes: int) -> list[Manifest]:
     try:
         with path.open("rb") as file:
             documents = _copy_blobs(file, blobs, most_bytes)
-        found = list(_images(documents, blobs))
+        images = list(_images(documents, blobs))
     except BadArchive as error:
         raise BadArchive(str(error), file=path) from error
     except (tarfile.TarError, ValueError, OverflowError, RecursionError) as error:
         raise BadArchive(f"not an OCI image archive: {error}", file=path) from error
     except OSError as error:
         raise BadArchive(error.strerror or str(error), file=path) from error
-    if not found:
+    if not images:
         raise BadArchive(f"it has no image for linux/{_architecture()}", file=path)
-    return found
+    return images
 
 
 def _copy_blobs(file: BinaryIO, blobs: Path, most_bytes: int) -> dict[str, bytes]:
@@ -179,13 +179,13 @@ def _manifest(document: Mapping[str, Any], digest: str, name: str, blobs: Path) 
     unpacked = (config.get("rootfs") or {}).get("diff_ids")
     if not isinstance(unpacked, list) or len(unpacked) != len(layers):
         raise BadArchive("an image states other layers in its configuration than in its manifest")
-    found = []
+    image_layers = []
     for layer, inner in zip(layers, unpacked, strict=True):
         kind = str(layer.get("mediaType"))
         if kind not in _LAYER_TYPES:
             raise BadArchive(f"a layer is of a kind that is not read here: {kind[:100]!r}")
-        found.append(ImageLayer(_blob(layer, blobs), _LAYER_TYPES[kind], str(inner)))
-    return Manifest(digest, name, config, tuple(found))
+        image_layers.append(ImageLayer(_blob(layer, blobs), _LAYER_TYPES[kind], str(inner)))
+    return Manifest(digest, name, config, tuple(image_layers))
 
 
 def _blob(descriptor: Mapping[str, Any], blobs: Path) -> Path:
@@ -209,12 +209,12 @@ def _json(data: bytes, name: str) -> dict[str, Any]:
     if data.count(b"{") + data.count(b"[") > 100_000:
         raise BadArchive(f"{name} is no sound document")
     try:
-        found = json.loads(data)
+        document = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise BadArchive(f"{name} is not JSON") from error
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise BadArchive(f"{name} is not an object")
-    return found
+    return document
 
 
 def _named(digest: str) -> str:

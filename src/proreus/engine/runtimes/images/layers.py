@@ -167,9 +167,9 @@ def _make_folders(root: Path, folder: Path) -> None:
 
 def _white_out(parent: Path, name: str, fresh: set[Path]) -> None:
     if name == _OPAQUE:
-        for one in list(parent.iterdir()):
-            if not any(new == one or one in new.parents for new in fresh):
-                _clear(one)
+        for path in list(parent.iterdir()):
+            if not any(new == path or path in new.parents for new in fresh):
+                _clear(path)
         return
     hidden = name.removeprefix(_WHITEOUT)
     if hidden in ("", ".", ".."):

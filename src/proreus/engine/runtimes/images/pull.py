@@ -32,25 +32,25 @@ async def have_image(
     """
     image = str(container.get("image") or "")
     if not is_reference(image):
-        told = f'Failed to apply default image tag "{image}": couldn\'t parse image name "{image}"'
-        told += ": invalid reference format"
-        raise _refused(_NO_NAME, told, Notice("Warning", "InspectFailed", told))
+        message = f'Failed to apply default image tag "{image}": couldn\'t parse image name "{image}"'
+        message += ": invalid reference format"
+        raise _refused(_NO_NAME, message, Notice("Warning", "InspectFailed", message))
     if await backend.has_image(image):
         tell(container_events.present(image))
         return
     if not backend.needs_images:
         return
     if container.get("imagePullPolicy") == "Never":
-        told = f'Container image "{image}" is not present with pull policy of Never'
-        raise _refused(_NEVER, told, Notice("Warning", _NEVER, told))
+        message = f'Container image "{image}" is not present with pull policy of Never'
+        raise _refused(_NEVER, message, Notice("Warning", _NEVER, message))
     tell(container_events.pulling(image))
     began = time.monotonic()
     try:
         own = full_name(image) == MACHINE_PYTHON
         size = await (_make_python(backend, making) if own else backend.pull_image(image))
     except LaunchRefused as error:
-        told = str(error)
-        raise _refused(PULL_FAILED, told, container_events.pull_failed(image, told)) from error
+        message = str(error)
+        raise _refused(PULL_FAILED, message, container_events.pull_failed(image, message)) from error
     tell(container_events.pulled(image, time.monotonic() - began, size))
 
 

@@ -27,8 +27,8 @@ def is_reference(name: str) -> bool:
     >>> is_reference("Busybox"), is_reference("a b"), is_reference("a:"), is_reference("https://a/b")
     (False, False, False, False)
     """
-    found = _REFERENCE.fullmatch(name)
-    return found is not None and len(found[1]) <= _LONGEST_NAME
+    match = _REFERENCE.fullmatch(name)
+    return match is not None and len(match[1]) <= _LONGEST_NAME
 
 
 def check_reference(name: str) -> None:

@@ -48,7 +48,7 @@ def tree_spent(processes: Iterable[int]) -> CgroupUsage | None:
         except OSError:  # it has ended meanwhile
             continue
         found += 1
-        cpu += sum(int(one) for one in fields[11:15]) * _TICK
+        cpu += sum(int(field) for field in fields[11:15]) * _TICK
         memory += int(fields[21]) * _PAGE
     return CgroupUsage(cpu, memory) if found else None
 
@@ -125,15 +125,15 @@ def _bound_over(mounts: Sequence[Mount], folder: Path) -> list[tuple[str, str]]:
     machine's. Root binds them over those, for the container alone; nobody else can."""
     binds = [(str(mount.source), mount.target) for mount in mounts if os.path.lexists(mount.target)]
     if binds and os.geteuid() != 0:
-        told = (
+        message = (
             f"mountPath {binds[0][1]} is a path of this machine, which the runtime process would read and "
             "write instead of the volume: mount it elsewhere, or start the node as root"
         )
-        raise LaunchRefused("CreateContainerConfigError", told)
+        raise LaunchRefused("CreateContainerConfigError", message)
     for _, target in binds:  # whoever binds over it hides the container's own folder
         if folder.resolve().is_relative_to(Path(target).resolve()):
-            told = f"mountPath {target} holds the node's own folder: the runtime process cannot replace it"
-            raise LaunchRefused("CreateContainerConfigError", told)
+            message = f"mountPath {target} holds the node's own folder: the runtime process cannot replace it"
+            raise LaunchRefused("CreateContainerConfigError", message)
     return binds
 
 
@@ -187,7 +187,7 @@ def _link(root: Path, target: str, source: Path) -> None:
     """A volume at its place below the container's root."""
     place = _inside(root, target)
     if place == root or any(parent.is_symlink() for parent in place.parents if parent.is_relative_to(root)):
-        told = f"{target}: mounts in mounts need a runtime with a root of its own"
-        raise LaunchRefused("CreateContainerConfigError", told)
+        message = f"{target}: mounts in mounts need a runtime with a root of its own"
+        raise LaunchRefused("CreateContainerConfigError", message)
     make_private_folder(place.parent, 0o755)
     place.symlink_to(source)

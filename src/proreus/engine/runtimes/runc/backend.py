@@ -151,14 +151,14 @@ class RuncBackend(ShimBackend):
             "mounts": [
                 *_usual_mounts(),
                 *_names_of_hosts(plan.mounts),
-                *(_mount(one) for one in plan.mounts),
+                *(_mount(mount) for mount in plan.mounts),
             ],
             "linux": {
                 "namespaces": [{"type": one} for one in ("pid", "ipc", "uts", "mount", "cgroup")],
                 "cgroupsPath": self.cgroups.path(self._name(folder)),
                 "devices": devices,
                 "resources": {
-                    "devices": [*_DEVICES, *(_device(one["major"], one["minor"]) for one in devices)]
+                    "devices": [*_DEVICES, *(_device(device["major"], device["minor"]) for device in devices)]
                 },
                 "maskedPaths": list(MASKED),
                 "readonlyPaths": [*READ_ONLY, "/sys/fs/cgroup"],

@@ -197,8 +197,8 @@ class ShimBackend(ABC):
 
     async def pull_image(self, name: str) -> int:
         """Images are imported, and come no other way."""
-        told = f"image {name!r} is not on this node: import it, there is no registry to pull it from"
-        raise LaunchRefused("ErrImagePull", told)
+        message = f"image {name!r} is not on this node: import it, there is no registry to pull it from"
+        raise LaunchRefused("ErrImagePull", message)
 
     def images(self) -> Sequence[Image]:
         """Those that were imported."""
@@ -206,9 +206,9 @@ class ShimBackend(ABC):
 
     async def import_image(self, path: Path, name: str) -> Sequence[Image]:
         """Unpacked and held; what is then too much goes, the longest unused first."""
-        found = await asyncio.to_thread(self.images_held.import_archive, path, name)
+        thread = await asyncio.to_thread(self.images_held.import_archive, path, name)
         await asyncio.to_thread(self.images_held.collect, self.images_in_use)
-        return found
+        return thread
 
     async def remove_image(self, name: str) -> bool:
         """Unless a container stands that was started from it."""
@@ -278,7 +278,7 @@ def user_of(plan: ContainerPlan, unpacked: Unpacked | None) -> tuple[int | None,
     contexts = (plan.container.get("securityContext") or {}, plan.pod["spec"].get("securityContext") or {})
 
     def stated(field: str) -> Any:
-        return next((one[field] for one in contexts if one.get(field) is not None), None)
+        return next((context[field] for context in contexts if context.get(field) is not None), None)
 
     uid, gid = stated("runAsUser"), stated("runAsGroup")
     if uid is None and unpacked is not None:

@@ -47,10 +47,10 @@ async def launch(folder: Path, spec: dict[str, Any]) -> Launched:
         for fd in (lock, writing, nowhere, trouble):
             os.close(fd)
     first = await _read_all(reading)
-    told = json.loads(first) if first else {}
-    if "started" in told:
-        return Launched(str(folder), told["started"])
-    if not told:  # it never came to its own first note
+    document = json.loads(first) if first else {}
+    if "started" in document:
+        return Launched(str(folder), document["started"])
+    if not document:  # it never came to its own first note
         await asyncio.to_thread(os.waitpid, pid, 0)
     return Launched(str(folder), time.time(), await wait(folder))
 
@@ -159,13 +159,13 @@ def clear_away(folder: Path, cgroups: list[str]) -> None:
     until = time.monotonic() + _NOTE_SECONDS
     while time.monotonic() < until:
         alive = bool(pid) and lives(folder) and shim.start_time(pid) == note["start"]
-        found = marked(str(folder)) | shim.members(cgroups)
-        found |= set(shim.descendants(pid)) if alive else set()
+        processes = marked(str(folder)) | shim.members(cgroups)
+        processes |= set(shim.descendants(pid)) if alive else set()
         if alive:
-            found.add(pid)
-        if not found:
+            processes.add(pid)
+        if not processes:
             break
-        for process in found:
+        for process in processes:
             try:
                 os.kill(process, signal.SIGKILL)
             except ProcessLookupError:
@@ -242,7 +242,7 @@ def _reap(folder: Path) -> None:
 
 def _note(path: Path) -> dict[str, Any] | None:
     try:
-        found: dict[str, Any] = json.loads(path.read_bytes())
+        document: dict[str, Any] = json.loads(path.read_bytes())
     except FileNotFoundError:
         return None
-    return found
+    return document

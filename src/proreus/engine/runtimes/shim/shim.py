@@ -211,15 +211,15 @@ class ContainerShim:
 
     def _runc(self, arguments: list[str], streams: tuple[int, int, int] | None = None) -> None:
         runc = self.spec["runc"]
-        told = self.folder / "runc.log"
-        command = [runc["binary"], "--root", runc["root"], "--log", str(told), *arguments]
+        path = self.folder / "runc.log"
+        command = [runc["binary"], "--root", runc["root"], "--log", str(path), *arguments]
         nowhere = os.open(os.devnull, os.O_RDWR)
         ends = streams or (nowhere, nowhere, nowhere)
         actions = [(os.POSIX_SPAWN_DUP2, end, place) for place, end in enumerate(ends)]
         pid = os.posix_spawn(command[0], command, os.environ, file_actions=actions)
         os.close(nowhere)
         if os.waitpid(pid, 0)[1] != 0:
-            lines = told.read_text(errors="replace").splitlines() if told.exists() else []
+            lines = path.read_text(errors="replace").splitlines() if path.exists() else []
             raise CannotRun(lines[-1][:2000] if lines else f"runc {arguments[0]} failed")
 
     def _turn(self, wake: int) -> None:
@@ -323,8 +323,8 @@ def _become(spec: dict[str, Any], streams: tuple[int, int, int], tell: int) -> N
         step = f"exec {spec['argv'][0]!r}"
         os.execvpe(spec["argv"][0], spec["argv"], spec["env"])
     except BaseException as error:  # noqa: BLE001 - whatever it is, the parent must hear of it and the child end
-        told = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        os.write(tell, f"{step}: {told}".encode())
+        message = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        os.write(tell, f"{step}: {message}".encode())
     finally:
         os._exit(CANNOT_START)
 
@@ -368,8 +368,8 @@ def _bind_over(binds: list[tuple[str, str]]) -> None:
         flags = _MS_BIND | _MS_REC
         if not apart or _libc.mount(source.encode(), target.encode(), None, flags, None) != 0:
             number = ctypes.get_errno()
-            told = f"{target} is a path of this machine and cannot be replaced: {os.strerror(number)}"
-            raise OSError(number, told)
+            message = f"{target} is a path of this machine and cannot be replaced: {os.strerror(number)}"
+            raise OSError(number, message)
 
 
 def _clear_way(spec: dict[str, Any]) -> None:
@@ -384,7 +384,7 @@ def _clear_way(spec: dict[str, Any]) -> None:
         return
     if _libc.unshare(_CLONE_NEWNS) != 0 or _libc.mount(None, b"/", None, _MS_REC | _MS_PRIVATE, None) != 0:
         raise _unreachable(shown[0], spec)
-    hidden = [(one, os.open(one, os.O_PATH | os.O_CLOEXEC)) for one in shown if gate in one.parents]
+    hidden = [(path, os.open(path, os.O_PATH | os.O_CLOEXEC)) for path in shown if gate in path.parents]
     if _libc.mount(b"tmpfs", os.fsencode(gate), b"tmpfs", _MS_NOSUID | _MS_NODEV, _WAY.encode()) != 0:
         raise _unreachable(shown[0], spec)
     os.umask(0)
@@ -476,24 +476,24 @@ def descendants(root: int) -> list[int]:
             fields = stat_fields(int(entry))
             if fields and fields[0] != "Z":
                 children.setdefault(int(fields[1]), []).append(int(entry))
-    found: list[int] = []
+    descendants: list[int] = []
     waiting = [root]
     while waiting:
         young = children.get(waiting.pop(), [])
-        found += young
+        descendants += young
         waiting += young
-    return found
+    return descendants
 
 
 def members(cgroups: list[str]) -> set[int]:
     """The processes in these cgroups."""
-    found: set[int] = set()
+    members: set[int] = set()
     for folder in cgroups:
         try:
-            found.update(int(line) for line in Path(folder, "cgroup.procs").read_text().split())
+            members.update(int(line) for line in Path(folder, "cgroup.procs").read_text().split())
         except OSError:  # it is gone, and so are its processes
             continue
-    return found
+    return members
 
 
 def kill_container(cgroups: list[str], keeper: int) -> int:
@@ -502,15 +502,15 @@ def kill_container(cgroups: list[str], keeper: int) -> int:
         switch = Path(folder, "cgroup.kill")
         if switch.exists():
             switch.write_text("1")
-    found = members(cgroups) | (set(descendants(keeper)) if keeper else set())
-    found.discard(os.getpid())
+    pids = members(cgroups) | (set(descendants(keeper)) if keeper else set())
+    pids.discard(os.getpid())
     for number in (signal.SIGSTOP, signal.SIGKILL):  # who is stopped does not fork while the rest is killed
-        for pid in found:
+        for pid in pids:
             try:
                 os.kill(pid, number)
             except ProcessLookupError:
                 continue
-    return len(found)
+    return len(pids)
 
 
 def oom_kills(memory_cgroup: str) -> int:

@@ -69,7 +69,7 @@ class _Running:
 
     def has_ended(self) -> bool:
         """Whether all that was begun of it is over."""
-        return bool(self.reports) and all(one.phase is Phase.EXITED for one in self.reports.values())
+        return bool(self.reports) and all(report.phase is Phase.EXITED for report in self.reports.values())
 
 
 class SimulatedRuntime:
@@ -165,13 +165,13 @@ class SimulatedRuntime:
 
     def pod_stats(self) -> Sequence[PodUse]:
         """The drawn traffic of what runs: each pod has an address of its own."""
-        found = []
+        pod_uses = []
         for uid, running in sorted(self._pods.items()):
             plans = [plan for _, plan in _running_plans(running)]
             if plans:
                 traffic = NetworkUse(sum(plan.received for plan in plans), sum(plan.sent for plan in plans))
-                found.append(PodUse(uid, 0, traffic))
-        return found
+                pod_uses.append(PodUse(uid, 0, traffic))
+        return pod_uses
 
     def node_stats(self) -> NodeUse:
         """What its containers use: there is nothing else on a pretended machine."""

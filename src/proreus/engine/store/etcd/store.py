@@ -117,14 +117,15 @@ class EtcdStore:
                 rpc.Compare(
                     result=rpc.Compare.EQUAL,
                     target=rpc.Compare.MOD,
-                    key=self._bytes(one.key),
-                    mod_revision=one.revision,
+                    key=self._bytes(condition.key),
+                    mod_revision=condition.revision,
                 )
-                for one in conditions
+                for condition in conditions
             ],
             success=[self._operation(operation) for operation in operations],
             failure=[
-                rpc.RequestOp(request_range=rpc.RangeRequest(key=self._bytes(one.key))) for one in conditions
+                rpc.RequestOp(request_range=rpc.RangeRequest(key=self._bytes(condition.key)))
+                for condition in conditions
             ],
         )
         try:
@@ -136,9 +137,9 @@ class EtcdStore:
             self._full = ""
         if answer.succeeded:
             return Committed(True, answer.header.revision)
-        ranges = (one.response_range.kvs for one in answer.responses)
-        found = tuple(self._entry(kvs[0]) if kvs else None for kvs in ranges)
-        return Committed(False, answer.header.revision, found)
+        ranges = (response.response_range.kvs for response in answer.responses)
+        entries = tuple(self._entry(kvs[0]) if kvs else None for kvs in ranges)
+        return Committed(False, answer.header.revision, entries)
 
     def watch(self, prefix: str, after: int) -> AsyncIterator[ChangeBatch]:
         """Every change under the prefix after that revision."""
@@ -206,8 +207,8 @@ class EtcdStore:
             self._closed = True
             self._feed.close()
             running: list[asyncio.Future[Any]] = [*self._tasks, *self._readings]
-            for one in running:
-                one.cancel()
+            for future in running:
+                future.cancel()
             await asyncio.gather(*running, return_exceptions=True)
             await self._connection.close()
 

@@ -72,8 +72,8 @@ def shown(address: str) -> str:
             return "memory:"
         case InFile(path):
             return f"sqlite:{path}"
-        case EtcdAddress() as found:
-            return f"etcd://{','.join(found.endpoints)}{found.root}"
+        case EtcdAddress() as etcd_address:
+            return f"etcd://{','.join(etcd_address.endpoints)}{etcd_address.root}"
 
 
 def logs_in(address: str, *others: str) -> dict[str, str]:
@@ -88,16 +88,16 @@ def logs_in(address: str, *others: str) -> dict[str, str]:
 async def _logs_in(address: str, others: tuple[str, ...]) -> dict[str, str]:
     looker = await open_looker(address)
     try:
-        found = {}
+        logs = {}
         for root in others:
             if await looker.entries(segments_of(root), limit=1):
-                found[root.strip("/")] = root
+                logs[root.strip("/")] = root
         after = ""
         while entries := await looker.entries(EXPERIENCE, after, limit=1):
             model = entries[0].key.removeprefix(EXPERIENCE).partition("/")[0]
-            found[f"{EXPERIENCE}{model}".strip("/")] = f"{EXPERIENCE}{model}/"
+            logs[f"{EXPERIENCE}{model}".strip("/")] = f"{EXPERIENCE}{model}/"
             after = f"{EXPERIENCE}{model}{_BEHIND}"
-        return found
+        return logs
     finally:
         await looker.close()
 

@@ -155,12 +155,12 @@ class LogInStore:
         """One part of one record in the place of some in a row, under the number of the last of them."""
         last = replaced[-1].number
         value = frame(self._key, last, 1, payload)
-        gone = sum(one.size for one in replaced)
+        gone = sum(stored_part.size for stored_part in replaced)
         async with self._turn:
             while True:
                 head = await self.head()
                 after = Head(head.next, max(0, head.bytes - gone) + len(value), head.owner)
-                drops = (Delete(self._part(one.number)) for one in replaced[:-1])
+                drops = (Delete(self._part(stored_part.number)) for stored_part in replaced[:-1])
                 if await self._commit(conditions, after, (Put(self._part(last), value), *drops)):
                     return StoredPart(last, len(value), 0, Part(last, 1, payload))
 

@@ -212,10 +212,10 @@ class SQLiteStore:
             if revision:
                 _check_revision(tables, revision, now)
                 # To undo what came later is one long step.
-                found = await asyncio.to_thread(tables.standing, prefix, after, limit, revision)
+                thread = await asyncio.to_thread(tables.standing, prefix, after, limit, revision)
             else:
-                found = tables.standing(prefix, after, limit)
-            async for part in _in_slices(found, _SMALL_SLICE if most_bytes else _SLICE):
+                thread = tables.standing(prefix, after, limit)
+            async for part in _in_slices(thread, _SMALL_SLICE if most_bytes else _SLICE):
                 entries += part
                 size += sum(len(entry.value) for entry in part)
                 if most_bytes and size > most_bytes:
@@ -296,10 +296,10 @@ class SQLiteStore:
     # Inside a transaction
 
     def _commit(self, conditions: Sequence[Unchanged], operations: Sequence[Operation]) -> Committed:
-        found = tuple(self._tables.entry(one.key) for one in conditions)
-        for condition, entry in zip(conditions, found, strict=True):
+        entries = tuple(self._tables.entry(one.key) for one in conditions)
+        for condition, entry in zip(conditions, entries, strict=True):
             if (entry.revision if entry else ABSENT) != condition.revision:
-                return Committed(False, self._revision, found)
+                return Committed(False, self._revision, entries)
         self._take(self._tables.apply(operations, self._revision + 1))
         return Committed(True, self._revision)
 

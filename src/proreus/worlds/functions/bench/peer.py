@@ -72,7 +72,7 @@ class PlainEnv(gymnasium.Env[dict[str, Any], np.int64]):
 
     def _observed(self) -> dict[str, Any]:
         run = self._run
-        one = run.demand.functions[run.subject]
+        function = run.demand.functions[run.subject]
         used = np.stack(
             [
                 np.minimum(run.used[:, 0] / run.capacity[:, 0], 1.0),
@@ -92,8 +92,8 @@ class PlainEnv(gymnasium.Env[dict[str, Any], np.int64]):
             "node_price": run.price / 1e6,
             "node_deployed": run.reserved / units,
             "node_active": (run.holds > 0).astype(np.float64),
-            "current_function_request": np.array([one.cpu, one.memory]) / units,
-            "current_function_io": np.array([one.net / 1_000.0, one.disk]) * one.concurrency,
+            "current_function_request": np.array([function.cpu, function.memory]) / units,
+            "current_function_io": np.array([function.net / 1_000.0, function.disk]) * function.concurrency,
             "current_function_requests": requests[run.subject : run.subject + 1],
             "current_function_rart": np.minimum(run.last_rfrt[run.subject : run.subject + 1], MOST),
             "cluster_function_requests": cluster,

@@ -69,23 +69,23 @@ class PlainRun:
 
     def fits(self, node: int) -> bool:
         """Whether a node has room for an instance of the function at hand."""
-        one = self.demand.functions[self.subject]
+        function = self.demand.functions[self.subject]
         room = self.capacity[node, :2] - self.reserved[node]
-        return bool(one.cpu <= room[0] and one.memory <= room[1] and self._free)
+        return bool(function.cpu <= room[0] and function.memory <= room[1] and self._free)
 
     def place(self, node: int) -> None:
         """An instance of the function at hand starts there."""
-        number, one = self.subject, self.demand.functions[self.subject]
+        number, function = self.subject, self.demand.functions[self.subject]
         queue = self.queues[number]
         instance = PlainInstance(self._free.pop(), number, node, self.now + float(self.demand.cold[queue[0]]))
         self.instances[number].append(instance)
         self.starts += 1
-        self.reserved[node] += (one.cpu, one.memory)
+        self.reserved[node] += (function.cpu, function.memory)
         if self.holds[node] == 0:
             self.active_since[node] = self.now
         self.holds[node] += 1
         heapq.heappush(self._events, (instance.ready, _WAKES, instance.number, instance))
-        while queue and instance.taken < one.concurrency:
+        while queue and instance.taken < function.concurrency:
             self._hold(queue.popleft(), instance)
         if queue:
             self._again.add(number)
@@ -153,8 +153,13 @@ class PlainRun:
 
     @staticmethod
     def _is_stale(event: tuple[float, int, int, PlainInstance | None]) -> bool:
-        when, order, _, one = event
-        return order == _WAKES and one is not None and not one.starting and one.idle_until != when
+        when, order, _, plain_instance = event
+        return (
+            order == _WAKES
+            and plain_instance is not None
+            and not plain_instance.starting
+            and plain_instance.idle_until != when
+        )
 
     def _first_waiting(self) -> int | None:
         heads = [queue[0] for queue in self.queues if queue]
@@ -168,14 +173,14 @@ class PlainRun:
         self._next += 1
         number = int(self.demand.function[request])
         most = self.demand.functions[number].concurrency
-        open_ = [one for one in self.instances[number] if one.taken < most]
+        open_ = [plain_instance for plain_instance in self.instances[number] if plain_instance.taken < most]
         if not open_:
             if len(self.queues[number]) >= self.terms.queue:
                 self._drop(request)
                 return False
             self.queues[number].append(request)
             return self._asked(number)
-        one = next((one for one in open_ if not one.starting), open_[0])
+        one = next((plain_instance for plain_instance in open_ if not plain_instance.starting), open_[0])
         if one.starting:
             self._hold(request, one)
             return False
@@ -185,43 +190,43 @@ class PlainRun:
         self._run(request, one)
         return False
 
-    def _hold(self, request: int, one: PlainInstance) -> None:
-        one.taken += 1
-        self.running[one.function] += 1
+    def _hold(self, request: int, plain_instance: PlainInstance) -> None:
+        plain_instance.taken += 1
+        self.running[plain_instance.function] += 1
         self.cold += 1
-        one.held.append(request)
+        plain_instance.held.append(request)
 
-    def _run(self, request: int, one: PlainInstance) -> None:
-        function, node = self.demand.functions[one.function], one.node
+    def _run(self, request: int, plain_instance: PlainInstance) -> None:
+        function, node = self.demand.functions[plain_instance.function], plain_instance.node
         self.used[node] += (function.cpu_use, function.net, function.disk)
         stretch = max(1.0, float((self.used[node] / self.capacity[node, [0, 2, 3]]).max()))
         self.server[request] = node
         due = self.now + float(self.demand.seconds[request]) * stretch
-        heapq.heappush(self._events, (due, _ENDS, request, one))
+        heapq.heappush(self._events, (due, _ENDS, request, plain_instance))
 
-    def _end(self, request: int, one: PlainInstance) -> bool:
-        function, queue = self.demand.functions[one.function], self.queues[one.function]
-        self.used[one.node] -= (function.cpu_use, function.net, function.disk)
+    def _end(self, request: int, plain_instance: PlainInstance) -> bool:
+        function, queue = self.demand.functions[plain_instance.function], self.queues[plain_instance.function]
+        self.used[plain_instance.node] -= (function.cpu_use, function.net, function.disk)
         self.fate[request] = "served"
         self.ended[request] = self.now
         self.served += 1
         rfrt = (self.now - float(self.demand.arrival[request])) / function.standard
-        self.last_rfrt[one.function] = min(rfrt, MOST)
+        self.last_rfrt[plain_instance.function] = min(rfrt, MOST)
         self.rfrt += min(rfrt, MOST)
         low, high = self.terms.rfrt_low, self.terms.rfrt_high
         self.share += min(max((rfrt - low) / (high - low), 0.0), 1.0)
         self.met += rfrt <= self.terms.slo
         if queue:
-            self._run(queue.popleft(), one)
+            self._run(queue.popleft(), plain_instance)
             return False
-        one.taken -= 1
-        self.running[one.function] -= 1
-        if one.taken:
+        plain_instance.taken -= 1
+        self.running[plain_instance.function] -= 1
+        if plain_instance.taken:
             return False
         if self._kept is not None:
-            self._keep(one, self._kept)
+            self._keep(plain_instance, self._kept)
             return False
-        self.idle, self.asks, self.subject = one, "keep", one.function
+        self.idle, self.asks, self.subject = plain_instance, "keep", plain_instance.function
         return True
 
     def _drop(self, request: int) -> None:
@@ -230,27 +235,29 @@ class PlainRun:
         self.rfrt += MOST
         self.share += 1.0
 
-    def _keep(self, one: PlainInstance, seconds: float) -> None:
+    def _keep(self, plain_instance: PlainInstance, seconds: float) -> None:
         if seconds > 0.0:
-            one.idle_until = self.now + seconds
-            heapq.heappush(self._events, (one.idle_until, _WAKES, one.number, one))
+            plain_instance.idle_until = self.now + seconds
+            heapq.heappush(
+                self._events, (plain_instance.idle_until, _WAKES, plain_instance.number, plain_instance)
+            )
         else:
-            self._give_up(one)
+            self._give_up(plain_instance)
 
-    def _wake(self, one: PlainInstance) -> None:
-        if not one.starting:
-            self._give_up(one)
+    def _wake(self, plain_instance: PlainInstance) -> None:
+        if not plain_instance.starting:
+            self._give_up(plain_instance)
             return
-        one.starting = False
-        for request in one.held:
-            self._run(request, one)
-        one.held = []
+        plain_instance.starting = False
+        for request in plain_instance.held:
+            self._run(request, plain_instance)
+        plain_instance.held = []
 
-    def _give_up(self, one: PlainInstance) -> None:
-        function, node = self.demand.functions[one.function], one.node
-        one.idle_until = np.inf
-        self.instances[one.function].remove(one)
-        self._free.append(one.number)
+    def _give_up(self, plain_instance: PlainInstance) -> None:
+        function, node = self.demand.functions[plain_instance.function], plain_instance.node
+        plain_instance.idle_until = np.inf
+        self.instances[plain_instance.function].remove(plain_instance)
+        self._free.append(plain_instance.number)
         self.reserved[node] -= (function.cpu, function.memory)
         self.holds[node] -= 1
         if self.holds[node] == 0:
@@ -260,7 +267,7 @@ class PlainRun:
 
 def most_instances(demand: Demand, terms: FunctionsTerms) -> int:
     """That can be at a time."""
-    cpu = min(one.cpu for one in demand.functions)
-    memory = min(one.memory for one in demand.functions)
+    cpu = min(function.cpu for function in demand.functions)
+    memory = min(function.memory for function in demand.functions)
     room = np.minimum(terms.column("cpu") // cpu, terms.column("memory") // memory)
     return max(min(int(room.sum()), len(demand)), 1)

@@ -26,12 +26,13 @@ def draw_demand(
 ) -> Demand:
     """So many functions whose requests together use a share of all nodes' CPU, on average."""
     profiles = [draw_profile(draw, number, _LEAST_REQUESTS / horizon) for number in range(functions)]
-    work = np.array([one.function.cpu_use / 1_000 * one.function.standard for one in profiles])
+    work = np.array([profile.function.cpu_use / 1_000 * profile.function.standard for profile in profiles])
     rates = scaled_rates(
-        np.array([one.rate for one in profiles]), work, load * terms.column("cpu").sum() / 1_000
+        np.array([profile.rate for profile in profiles]), work, load * terms.column("cpu").sum() / 1_000
     )
     streams = [
-        _arrivals(draw, float(rate), one.spread, horizon) for rate, one in zip(rates, profiles, strict=True)
+        _arrivals(draw, float(rate), profile.spread, horizon)
+        for rate, profile in zip(rates, profiles, strict=True)
     ]
     if not any(stream.size for stream in streams):
         streams[0] = np.array([draw.random() * horizon])
@@ -65,16 +66,16 @@ def merge_streams(
     function = np.repeat(np.arange(len(profiles), dtype=np.int32), counts)
     seconds = np.concatenate(
         [
-            draw_seconds(draw, one.function.standard, count)
-            for one, count in zip(profiles, counts, strict=True)
+            draw_seconds(draw, profile.function.standard, count)
+            for profile, count in zip(profiles, counts, strict=True)
         ]
     )
     cold = np.concatenate(
-        [draw_cold(draw, one.cold, count) for one, count in zip(profiles, counts, strict=True)]
+        [draw_cold(draw, profile.cold, count) for profile, count in zip(profiles, counts, strict=True)]
     )
     order = np.argsort(arrival, kind="stable")
     return Demand(
-        tuple(one.function for one in profiles),
+        tuple(profile.function for profile in profiles),
         arrival[order],
         function[order],
         seconds[order],

@@ -86,22 +86,22 @@ def draw_cold_median(draw: np.random.Generator) -> float:
 
 def draw_seconds(draw: np.random.Generator, standard: float, count: int) -> F64:
     """[count] execution times with that mean."""
-    found: F64 = draw.lognormal(np.log(standard) - 0.5 * WITHIN**2, WITHIN, count)
-    return found
+    lognormal: F64 = draw.lognormal(np.log(standard) - 0.5 * WITHIN**2, WITHIN, count)
+    return lognormal
 
 
 def draw_cold(draw: np.random.Generator, median: float, count: int) -> F64:
     """[count] cold starts."""
     sigma = COLD[1] * np.sqrt(1.0 - _COLD_OF_FUNCTION)
-    found: F64 = np.minimum(median * draw.lognormal(0.0, sigma, count), _SLOWEST_START)
-    return found
+    minimum: F64 = np.minimum(median * draw.lognormal(0.0, sigma, count), _SLOWEST_START)
+    return minimum
 
 
 def draw_gaps(draw: np.random.Generator, rate: float, spread: float, count: int) -> F64:
     """[count] seconds between requests: gamma, whose shape gives the coefficient of variation."""
     shape = 1.0 / spread**2
-    found: F64 = draw.gamma(shape, 1.0 / (rate * shape), count)
-    return found
+    gamma: F64 = draw.gamma(shape, 1.0 / (rate * shape), count)
+    return gamma
 
 
 def _share_below(rate: float) -> float:

@@ -62,12 +62,14 @@ class RequestRecording:
         drawn = [draw_profile(draw, number, 1e-4) for number in range(len(self.names))]
         functions = tuple(
             replace(
-                one.function,
+                profile.function,
                 name=name,
                 standard=float(standard),
-                memory=int(memory) or one.function.memory,
+                memory=int(memory) or profile.function.memory,
             )
-            for one, name, standard, memory in zip(drawn, self.names, self.standard, self.memory, strict=True)
+            for profile, name, standard, memory in zip(
+                drawn, self.names, self.standard, self.memory, strict=True
+            )
         )
         cold = np.empty(arrival.size)
         for number, one in enumerate(drawn):
@@ -181,8 +183,8 @@ def is_rows(path: Path) -> bool:
 
 def read_rows(path: Path) -> list[Mapping[str, Any]]:
     """The rows of a table with the document's columns."""
-    found = read_filled_table(path, required=REQUIRED, optional=OPTIONAL)
-    return [_row(one) for one in found]
+    filled_table = read_filled_table(path, required=REQUIRED, optional=OPTIONAL)
+    return [_row(table_row) for table_row in filled_table]
 
 
 def _row(row: TableRow) -> Mapping[str, Any]:

@@ -67,11 +67,11 @@ def parts_of(nodes: int, kinds: int) -> tuple[ObservationPart, ...]:
         "current_function_rart": (1,),
         "cluster_function_requests": (kinds,),
     }
-    found, begin = [], 0
+    observation_parts, begin = [], 0
     for name, shape in shapes.items():
-        found.append(ObservationPart(name, shape, begin))
-        begin += found[-1].size
-    return tuple(found)
+        observation_parts.append(ObservationPart(name, shape, begin))
+        begin += observation_parts[-1].size
+    return tuple(observation_parts)
 
 
 def length_of(nodes: int, kinds: int) -> int:

@@ -131,9 +131,9 @@ class InjectedRows:
             if len(self._kept) >= MOST_KEPT:
                 raise UsageError(f"the dataset has more than {MOST_KEPT:,} rows")
             self._kept.append(row)
-        found = self._kept[self._at : self._at + self._each]
-        self._at += len(found)
-        return found
+        rows = self._kept[self._at : self._at + self._each]
+        self._at += len(rows)
+        return rows
 
 
 def dataset_of(source: Any, scenario: FunctionsScenario, terms: RowTerms, each: int) -> EpisodeSource:

@@ -42,9 +42,9 @@ def _placed(
             Verdict(f"node {node}", refused, scores if fits[node] else {}, total if fits[node] else 0.0)
         )
     chosen = f"node {decision.node}" if isinstance(decision, StartInstance) else ""
-    told = f"an instance starts on {chosen}" if chosen else "waits"
+    message = f"an instance starts on {chosen}" if chosen else "waits"
     note = "Totals are what the policy compares, the highest first; dice and turns have none."
-    return Explanation(name, observation.function.name, decision, tuple(verdicts), note, told, chosen)
+    return Explanation(name, observation.function.name, decision, tuple(verdicts), note, message, chosen)
 
 
 def _kept(

@@ -121,14 +121,14 @@ def place_on(work: FunctionsWork, runs: Runs, lane: int, node: int) -> float:
     """An instance of the function at hand starts on a node."""
     function, now = runs.tally[lane, SUBJECT], runs.figure[lane, NOW]
     _decided(runs, lane)
-    one = open_instance(work, runs, lane, function, node)
+    instance = open_instance(work, runs, lane, function, node)
     head = runs.of[lane, function, HEAD]
     seconds = work.cold[work.first[runs.tally[lane, EPISODE]] + head]
-    ready_at(runs, lane, one, now + seconds)
+    ready_at(runs, lane, instance, now + seconds)
     while runs.of[lane, function, WAITING] > 0 and runs.of[lane, function, OPEN] > 0:
         request = next_in_queue(runs, lane, function)
-        take_slot(runs, lane, one)
-        hold(runs, lane, request, one)
+        take_slot(runs, lane, instance)
+        hold(runs, lane, request, instance)
     if runs.of[lane, function, WAITING] > 0:
         _ask_later(runs, lane, function)
     _advance(work, runs, lane)

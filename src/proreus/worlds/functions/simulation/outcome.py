@@ -94,7 +94,7 @@ def measures_of(demand: Demand, work: FunctionsWork, runs: Runs) -> dict[str, fl
 def _rfrts(demand: Demand, runs: Runs) -> F64:
     """Of requests that are over, those dropped included."""
     served = runs.status[0] == DONE
-    standard = np.array([one.standard for one in demand.functions])[demand.function[served]]
+    standard = np.array([function.standard for function in demand.functions])[demand.function[served]]
     found = (runs.ended[0, served] - demand.arrival[served]) / standard
     dropped = np.full(int((runs.status[0] == GIVEN_UP).sum()), CLIP)
     return np.concatenate([np.minimum(found, CLIP), dropped])
@@ -137,5 +137,5 @@ def _export(demand: Demand, work: FunctionsWork, runs: Runs) -> Mapping[str, obj
                 active_seconds(runs), work.price, runs.node[0, :, HOLDS], strict=True
             )
         ],
-        "functions": [one.name for one in demand.functions],
+        "functions": [function.name for function in demand.functions],
     }

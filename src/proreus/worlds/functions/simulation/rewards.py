@@ -51,7 +51,7 @@ class Reward:
         return Reward(*(float(one + two) for one, two in pairs))
 
     def __rmul__(self, factor: float) -> Reward:
-        return Reward(*(float(factor * one) for one in self.weights))
+        return Reward(*(float(factor * weight) for weight in self.weights))
 
     @property
     def weights(self) -> F64:

@@ -126,8 +126,8 @@ class FunctionsRun:
         seen = FunctionsObservation(self.demand, self.work, self.runs)
         reserved, used = seen.reserved()[:, 0], seen.used()[:, 0]
         lines = [
-            f"node {node:3d} reserved ▕{bar(one)}▏ used ▕{bar(two)}▏ {self._holds(node)}"
-            for node, (one, two) in enumerate(zip(reserved.tolist(), used.tolist(), strict=True))
+            f"node {node:3d} reserved ▕{bar(share)}▏ used ▕{bar(two)}▏ {self._holds(node)}"
+            for node, (share, two) in enumerate(zip(reserved.tolist(), used.tolist(), strict=True))
         ]
         return [head, *lines[:MOST_LINES]]
 

@@ -122,23 +122,23 @@ def open_instance(work: FunctionsWork, runs: Runs, lane: int, function: int, nod
     """A new instance of a function on a node, which starts now; its number."""
     row = work.first_function[runs.tally[lane, EPISODE]] + function
     runs.tally[lane, FREE] -= 1
-    one = runs.free[lane, runs.tally[lane, FREE]]
+    column = runs.free[lane, runs.tally[lane, FREE]]
     columns = runs.instance
-    columns[lane, one, FUNCTION] = function
-    columns[lane, one, NODE] = node
-    columns[lane, one, TAKEN] = 0
-    columns[lane, one, PHASE] = STARTS_UP
-    columns[lane, one, FIRST_HELD] = NOBODY
-    columns[lane, one, LAST_HELD] = NOBODY
-    columns[lane, one, STARTED] = runs.tally[lane, STARTS]
+    columns[lane, column, FUNCTION] = function
+    columns[lane, column, NODE] = node
+    columns[lane, column, TAKEN] = 0
+    columns[lane, column, PHASE] = STARTS_UP
+    columns[lane, column, FIRST_HELD] = NOBODY
+    columns[lane, column, LAST_HELD] = NOBODY
+    columns[lane, column, STARTED] = runs.tally[lane, STARTS]
     older = runs.of[lane, function, YOUNGEST]
-    columns[lane, one, OLDER] = older
-    columns[lane, one, YOUNGER] = NOBODY
+    columns[lane, column, OLDER] = older
+    columns[lane, column, YOUNGER] = NOBODY
     if older == NOBODY:
-        runs.of[lane, function, OLDEST] = one
+        runs.of[lane, function, OLDEST] = column
     else:
-        columns[lane, older, YOUNGER] = one
-    runs.of[lane, function, YOUNGEST] = one
+        columns[lane, older, YOUNGER] = column
+    runs.of[lane, function, YOUNGEST] = column
     runs.of[lane, function, INSTANCES] += 1
     runs.of[lane, function, OPEN] += work.need[row, CONCURRENCY]
     runs.replicas[lane, node, function] += 1
@@ -151,10 +151,10 @@ def open_instance(work: FunctionsWork, runs: Runs, lane: int, function: int, nod
         runs.tally[lane, PRICE] += work.price[node]
     runs.node[lane, node, HOLDS] += 1
     runs.tally[lane, LIVE] += 1
-    runs.warming[lane, runs.tally[lane, STARTING]] = one
+    runs.warming[lane, runs.tally[lane, STARTING]] = column
     runs.tally[lane, STARTING] += 1
     runs.tally[lane, STARTS] += 1
-    return int(one)
+    return int(column)
 
 
 @compiled

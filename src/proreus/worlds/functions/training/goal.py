@@ -98,7 +98,7 @@ class FunctionsGoal:
             policies = [self._policy(member) for member in members]
             jobs = [[self._pool.submit(played, work, policy) for work in works] for policy in policies]
             for place, job in enumerate(jobs):
-                found = np.array([one.result() for one in job])
+                found = np.array([future.result() for future in job])
                 gains[place] += float(np.mean(gains_over(rule, found, self._config.strictness)))
         return (gains / len(self._scenarios)).tolist(), {
             "runs": len(members) * sum(len(seeds) for seeds in drawn)
@@ -107,7 +107,7 @@ class FunctionsGoal:
     def validate(self, mean: F64) -> dict[str, float]:
         """% less than the best rule by scenario, on other requests than those trained on."""
         gains = self._gains(self._policy(mean), range(self._config.validation_runs))
-        return {name: float(np.mean(found)) for name, found in gains.items()}
+        return {name: float(np.mean(gain)) for name, gain in gains.items()}
 
     def confirm(self, tensors: Arrays) -> dict[str, F64]:
         """The same of a checkpoint, for each of the runs on which nothing is chosen."""
@@ -123,11 +123,11 @@ class FunctionsGoal:
         return network_policy("candidate", tensors_of(self._parts, vector))
 
     def _gains(self, policy: FunctionsRulePolicy, seeds: range) -> dict[str, F64]:
-        found = {}
+        gains = {}
         for scenario in self._scenarios:
             works, rule = self._rule(scenario, seeds)
-            found[scenario.name] = gains_over(rule, self._played(works, policy), self._config.strictness)
-        return found
+            gains[scenario.name] = gains_over(rule, self._played(works, policy), self._config.strictness)
+        return gains
 
     def _rule(self, scenario: FunctionsScenario, seeds: range) -> tuple[list[FunctionsWork], F64]:
         """The held-out runs, and those of the rule whose objective is least over all of them."""

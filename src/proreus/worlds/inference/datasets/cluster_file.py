@@ -90,8 +90,8 @@ def read_cluster(path: Path) -> ClusterEntry:
     entries = top.children("applications")
     if not entries:
         raise top.fail("applications: at least one is needed")
-    found = tuple(_application(entry) for entry in entries)
-    numbers = [one.number for one in found]
+    applications = tuple(_application(entry) for entry in entries)
+    numbers = [application_entry.number for application_entry in applications]
     for place, (entry, number) in enumerate(zip(entries, numbers, strict=True)):
         if number in numbers[:place]:
             raise entry.fail(f"application_id {number} is there more than once")
@@ -100,7 +100,7 @@ def read_cluster(path: Path) -> ClusterEntry:
         _only(rl, _RL)
     interval = top.find("rl.decision_interval")
     return ClusterEntry(
-        found,
+        applications,
         _alike(entries, "scheduler", _scheduler),
         _alike(entries, "scaling_manager.scale_up_delay", Entry.number),
         _alike(entries, "scaling_manager.drain_check_interval", Entry.number),

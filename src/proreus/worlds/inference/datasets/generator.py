@@ -87,8 +87,8 @@ def generate_in_parts(name: str, load: Load, seed: int, part: float = 3_600.0) -
     for number in range(int(np.ceil(load.seconds / part))):
         begins = number * part
         now = replace(load, seconds=min(part, load.seconds - begins), begins=load.begins + begins)
-        found = _generated(name, now, np.random.default_rng([seed, number]))
-        yield replace(found, arrival=found.arrival + begins)
+        request_trace = _generated(name, now, np.random.default_rng([seed, number]))
+        yield replace(request_trace, arrival=request_trace.arrival + begins)
 
 
 def _generated(name: str, load: Load, draw: np.random.Generator) -> RequestTrace:
@@ -127,8 +127,8 @@ def arrivals(rates: F64, step: float, load: Load, draw: np.random.Generator) -> 
     count = int(passed[-1] + 8 * load.variation * np.sqrt(passed[-1]) + 50)
     ticks = np.cumsum(draw.gamma(order, 1.0 / order, count))
     moments = np.interp(ticks[ticks < passed[-1]], passed, np.arange(len(passed)) * step)
-    found = moments[moments < load.seconds]
-    return found if found.size else np.zeros(1)
+    moment = moments[moments < load.seconds]
+    return moment if moment.size else np.zeros(1)
 
 
 def _unrest(load: Load, steps: int, draw: np.random.Generator) -> F64:

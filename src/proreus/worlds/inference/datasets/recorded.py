@@ -91,8 +91,8 @@ def play_back(place: Path, playback: Playback, seed: int) -> PlayedBack:
         moments, chosen, copied = moments[kept], chosen[kept], copied[kept]
     if not chosen.size:
         raise InputError("has no requests that would be played", file=place)
-    found = _picked(trace, moments, chosen, copied)
-    return PlayedBack(found, len(trace), float(trace.arrival[-1]))
+    request_trace = _picked(trace, moments, chosen, copied)
+    return PlayedBack(request_trace, len(trace), float(trace.arrival[-1]))
 
 
 def _at_rate(

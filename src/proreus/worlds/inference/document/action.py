@@ -89,8 +89,8 @@ class RLActionExecutor:
 
     def _least_loaded(self, active: Sequence[Instance], tag: Role) -> Instance:
         if tag == "prompt":
-            return min(active, key=lambda one: (one.sched_pending_tokens, one.instance_id))
-        return min(active, key=lambda one: (one.sched_memory, one.instance_id))
+            return min(active, key=lambda instance: (instance.sched_pending_tokens, instance.instance_id))
+        return min(active, key=lambda instance: (instance.sched_memory, instance.instance_id))
 
 
 def _whole(value: float) -> int:

@@ -56,7 +56,7 @@ class Scheduler:
 
     def of(self, tag: Role) -> list[Instance]:
         """Those of one pool."""
-        return [one for one in self.instances if one.tag == tag]
+        return [instance for instance in self.instances if instance.tag == tag]
 
     @property
     def prompt_instances(self) -> list[Instance]:

@@ -74,7 +74,7 @@ class RLStateCollector:
 
     def compute_util(self, tag: Role, seconds: float, so_far: F64) -> float:
         """Share of the interval that the active instances of a pool had a batch."""
-        rows = [one.row for one in self.application.active(tag)]
+        rows = [instance.row for instance in self.application.active(tag)]
         if not rows or seconds <= 0:
             return 0.0
         fleet = self.application.cluster.run.fleet
@@ -122,7 +122,9 @@ class RLStateCollector:
         )
 
     def _active_rows(self) -> list[int]:
-        return [one.row for one in self.application.scaling_manager.get_active_instances()]
+        return [
+            active_instance.row for active_instance in self.application.scaling_manager.get_active_instances()
+        ]
 
     def _waiting(self, phase: int) -> float:
         """Requests on active instances that are in no batch; with prompts, those at the router too."""
@@ -162,5 +164,5 @@ def _mean(values: np.ndarray[tuple[int], np.dtype[np.generic]]) -> float:
 def _percentiles(values: F64, limits: Sequence[float]) -> list[float]:
     if not values.size:
         return [0.0] * len(limits)
-    found = np.percentile(values, _SHARES)
-    return [math.tanh(float(value) / limit) for value, limit in zip(found, limits, strict=True)]
+    percentile = np.percentile(values, _SHARES)
+    return [math.tanh(float(value) / limit) for value, limit in zip(percentile, limits, strict=True)]

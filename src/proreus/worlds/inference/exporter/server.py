@@ -64,39 +64,39 @@ class _Server(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     @property
     def _exporter(self) -> ExporterServer:
-        found: ExporterServer = cast(Any, self.server).exporter
-        return found
+        exporter_server: ExporterServer = cast(Any, self.server).exporter
+        return exporter_server
 
     def do_GET(self) -> None:
         """Metrics of a replica, or how many replicas there are."""
         exporter = self._exporter
-        if found := _METRICS.fullmatch(self.path):
+        if match := _METRICS.fullmatch(self.path):
             with exporter.lock:
-                text = exporter.fleet.metrics(int(found[2]), _role(found[1]))
+                text = exporter.fleet.metrics(int(match[2]), _role(match[1]))
             if text is None:
                 self._answer(503, b"not serving\n", "text/plain")
             else:
                 self._answer(200, text, CONTENT_TYPE_LATEST)
-        elif found := _SCALE.fullmatch(self.path):
-            self._tell(_role(found[1]))
+        elif match := _SCALE.fullmatch(self.path):
+            self._tell(_role(match[1]))
         else:
             self._answer(404, b"/POOL/PLACE/metrics, /POOL/scale\n", "text/plain")
 
     def do_PUT(self) -> None:
         """So many replicas there are to be."""
-        found = _SCALE.fullmatch(self.path)
+        match = _SCALE.fullmatch(self.path)
         length = int(self.headers.get("content-length") or 0)
         try:
             body = json.loads(self.rfile.read(length)) if 0 < length <= _LONGEST else None
         except ValueError:
             body = None
         count = body.get("replicas") if isinstance(body, dict) else None
-        if found is None or not isinstance(count, int) or not 0 <= count <= self._exporter.fleet.places:
+        if match is None or not isinstance(count, int) or not 0 <= count <= self._exporter.fleet.places:
             self._answer(400, b'expected {"replicas": NUMBER}\n', "text/plain")
             return
         with self._exporter.lock:
-            self._exporter.fleet.scale(_role(found[1]), count)
-        self._tell(_role(found[1]))
+            self._exporter.fleet.scale(_role(match[1]), count)
+        self._tell(_role(match[1]))
 
     def _tell(self, role: Role) -> None:
         fleet = self._exporter.fleet

@@ -136,7 +136,7 @@ class InferenceCluster:
             c.ENGINE: _ENGINES[kind.engine],
             c.TIMING: self._timings[kind.timing],
             c.OF_MODEL: self._models[model.name],
-            c.KIND: [one.name for one in self.spec.kinds].index(kind.name),
+            c.KIND: [instance_kind.name for instance_kind in self.spec.kinds].index(kind.name),
             c.GPUS: kind.gpus,
             c.CAPACITY: kind.capacity,
             c.WEIGHTS: kind.weights,

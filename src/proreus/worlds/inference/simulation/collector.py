@@ -163,8 +163,8 @@ def late(values: F64) -> float:
 def promises(rows: F64, options: ControlOptions) -> tuple[F64, F64, F64]:
     """[rows] (whether promises were kept; TTFT and TBT in what was promised)."""
     classes = rows[:, c.L_SERVICE].astype(np.int64)
-    ttft_limit = np.array([one.ttft for one in options.classes])[classes]
-    tbt_limit = np.array([one.tbt for one in options.classes])[classes]
+    ttft_limit = np.array([class_.ttft for class_ in options.classes])[classes]
+    tbt_limit = np.array([class_.tbt for class_ in options.classes])[classes]
     ttft = (rows[:, c.L_FIRST] - rows[:, c.L_ARRIVAL]) / ttft_limit
     gaps = np.maximum(rows[:, c.L_OUTPUT] - 1, 1)
     tbt = (rows[:, c.L_ENDED] - rows[:, c.L_FIRST]) / gaps / tbt_limit

@@ -76,10 +76,10 @@ class InitialInstances:
 
     def shares(self) -> dict[str, float]:
         """Of requests, by model, in the order of their numbers."""
-        found = {self.model: 1.0}
+        shares = {self.model: 1.0}
         for one in self.further:
-            found.setdefault(one.model, one.share)
-        return found
+            shares.setdefault(one.model, one.share)
+        return shares
 
     def spec(self) -> ClusterSpec:
         """The cluster of them."""
@@ -140,11 +140,15 @@ class InitialInstances:
 
 def _told_apart(kinds: list[InstanceKind]) -> list[InstanceKind]:
     """Kinds that are not the same have names that are not."""
-    found: list[InstanceKind] = []
+    instance_kinds: list[InstanceKind] = []
     for place, kind in enumerate(kinds):
-        taken = [one for one in found if one.name == kind.name and one != kind]
-        found.append(replace(kind, name=f"{kind.name}-{place}") if taken else kind)
-    return found
+        taken = [
+            instance_kind
+            for instance_kind in instance_kinds
+            if instance_kind.name == kind.name and instance_kind != kind
+        ]
+        instance_kinds.append(replace(kind, name=f"{kind.name}-{place}") if taken else kind)
+    return instance_kinds
 
 
 def machines_of(entry: ClusterEntry, usual: InitialInstances) -> InitialInstances:

@@ -84,11 +84,11 @@ def measures_of(
     """Of the requests that have ended, among those of such classes that have come, and of the decisions."""
     hours = max(len(changes), 1) * options.interval / 3600.0
     met, _, _ = promises(rows, options)
-    weights = np.array([one.weight for one in options.classes])
+    weights = np.array([class_.weight for class_ in options.classes])
     wanted = float(weights[arrived].sum())
     attained = float((met * _weights(rows, options)).sum()) / max(wanted, 1e-9)
     gpu_hours = spent.gpu_seconds / 3600.0
-    found = {
+    measures = {
         "weighed_gpu_hours": gpu_hours * (1.0 + max(options.wanted - attained, 0.0) / _AS_MANY_AGAIN),
         "slo_attainment": 100.0 * attained,
         "gpu_hours": gpu_hours,
@@ -104,13 +104,13 @@ def measures_of(
     }
     served = rows[rows[:, c.L_STATUS] == c.COMPLETED]
     if len(served):
-        found.update(_latencies(served))
-        found["cost_per_million_tokens"] = spent.dollars / (served[:, c.L_OUTPUT].sum() / 1e6)
+        measures.update(_latencies(served))
+        measures["cost_per_million_tokens"] = spent.dollars / (served[:, c.L_OUTPUT].sum() / 1e6)
     for place, name in enumerate(("attainment_first_class", "attainment_second_class")):
         come = int((arrived == place).sum())
         if come:
-            found[name] = 100.0 * float(met[rows[:, c.L_SERVICE] == place].sum()) / come
-    return found
+            measures[name] = 100.0 * float(met[rows[:, c.L_SERVICE] == place].sum()) / come
+    return measures
 
 
 def prefix_hits(served: F64) -> float:
@@ -128,7 +128,7 @@ def missed_share(rows: F64, met: F64, options: ControlOptions) -> float:
 
 def _weights(rows: F64, options: ControlOptions) -> F64:
     """Of the class of each request."""
-    return np.array([one.weight for one in options.classes])[rows[:, c.L_SERVICE].astype(np.int64)]
+    return np.array([class_.weight for class_ in options.classes])[rows[:, c.L_SERVICE].astype(np.int64)]
 
 
 def slowdown_measures(found: Mapping[str, F64]) -> dict[str, float]:
@@ -152,13 +152,13 @@ def _told(values: F64) -> dict[str, float]:
 def _latencies(served: F64) -> dict[str, float]:
     ttft = served[:, c.L_FIRST] - served[:, c.L_ARRIVAL]
     e2e = served[:, c.L_ENDED] - served[:, c.L_ARRIVAL]
-    found: dict[str, float] = {}
+    latencies: dict[str, float] = {}
     several = served[:, c.L_OUTPUT] > 1
     gaps = (e2e - ttft)[several] / (served[several, c.L_OUTPUT] - 1)
     for name, values in (("ttft", ttft), ("tbt", gaps), ("e2e", e2e)):
         if values.size:
-            found.update({f"{name}_{part}": value for part, value in _told(values).items()})
-    return found
+            latencies.update({f"{name}_{part}": value for part, value in _told(values).items()})
+    return latencies
 
 
 def actions_of(change: Scale) -> int:

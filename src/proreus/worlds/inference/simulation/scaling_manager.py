@@ -142,7 +142,7 @@ class ScalingManager:
         return fit
 
     def _has_server(self, kind: str) -> bool:
-        names = [one.name for one in self.cluster.spec.kinds]
+        names = [instance_kind.name for instance_kind in self.cluster.spec.kinds]
         fleet = self.cluster.run.fleet
         taken = (fleet[:, c.KIND] == names.index(kind)) & self._alive()
         return bool(taken.sum() < dict(self.limits.servers).get(kind, taken.sum() + 1))
@@ -175,7 +175,7 @@ class ScalingManager:
     def get_active_instances(self, instances: Sequence[Instance] | None = None) -> list[Instance]:
         """Those that serve: neither starting nor draining."""
         if instances is not None:
-            return [one for one in instances if one.status == c.ACTIVE]
+            return [instance for instance in instances if instance.status == c.ACTIVE]
         return self._instances(self.cluster.run.fleet[:, c.STATUS] == c.ACTIVE)
 
     def get_status_summary(self) -> StatusSummary:
@@ -210,12 +210,12 @@ class ScalingManager:
         fleet, figure = self.cluster.run.fleet, self.cluster.run.figure
         mine = fleet[:, c.TAG] == ROLES.index(role)
         starting = self._instances(mine & np.isin(fleet[:, c.STATUS], _STARTING))
-        starting.sort(key=lambda one: (-figure[one.row, c.ORDERED_AT], -one.instance_id))
+        starting.sort(key=lambda instance: (-figure[instance.row, c.ORDERED_AT], -instance.instance_id))
         active = self._instances(mine & (fleet[:, c.STATUS] == c.ACTIVE))
         kv = fleet[:, c.PLANNED_MEMORY] - fleet[:, c.WEIGHTS]
         load = fleet[:, c.PLANNED_TOKENS] if role == "prompt" else kv
-        active.sort(key=lambda one: (int(load[one.row]), one.instance_id))
-        found = {one.row: one for one in (*starting, *active)}
+        active.sort(key=lambda instance: (int(load[instance.row]), instance.instance_id))
+        found = {instance.row: instance for instance in (*starting, *active)}
         return [found[row] for row in last_of_models_last(self.cluster, role, list(found), self.limits.least)]
 
     def carry_out(self, change: Scale) -> None:
@@ -223,9 +223,9 @@ class ScalingManager:
         source: Role = "prompt" if change.migrate > 0 else "token"
         target: Role = "token" if change.migrate > 0 else "prompt"
         if change.migrate:
-            movable = [one for one in self.victims(source) if one.status == c.ACTIVE]
-            for one in movable[: abs(change.migrate)]:
-                self.migrate(one, target)
+            movable = [victim for victim in self.victims(source) if victim.status == c.ACTIVE]
+            for instance in movable[: abs(change.migrate)]:
+                self.migrate(instance, target)
         for role in ROLES:
             if change.of(role) < 0:
                 for one in self.victims(role)[: -change.of(role)]:

@@ -24,7 +24,7 @@ _PUBLISHED = "a100-80gb/8"
 
 def slowdowns(cluster: InferenceCluster, timings: Timings, served: F64) -> dict[str, F64]:
     """By latency: of each request that was served; of those with one token, no time between tokens."""
-    found = {name: np.zeros(len(served)) for name in LATENCIES}
+    slowdowns = {name: np.zeros(len(served)) for name in LATENCIES}
     for number, kind in enumerate(_first_kinds(cluster)):
         mine = served[:, c.L_MODEL] == number
         if not mine.any():
@@ -37,16 +37,16 @@ def slowdowns(cluster: InferenceCluster, timings: Timings, served: F64) -> dict[
             published = timings.get(f"{kind.model.name}/{_PUBLISHED}", source)
             assert isinstance(published, Table)
             ttft, tbt = published_times(published, rows[:, c.L_PROMPT])
-            found["ttft"][mine] = first / ttft
-            found["tbt"][mine] = (last - first) / output / tbt
-            found["e2e"][mine] = last / (ttft + tbt * (output - 1))
+            slowdowns["ttft"][mine] = first / ttft
+            slowdowns["tbt"][mine] = (last - first) / output / tbt
+            slowdowns["e2e"][mine] = last / (ttft + tbt * (output - 1))
             continue
         ttft, decoding = _alone(cluster, kind, rows)
-        found["ttft"][mine] = first / ttft
-        found["tbt"][mine] = (last - first) / np.where(output > 1, decoding, 1.0)
-        found["e2e"][mine] = last / (ttft + decoding)
-    found["tbt"] = found["tbt"][served[:, c.L_OUTPUT] > 1]
-    return found
+        slowdowns["ttft"][mine] = first / ttft
+        slowdowns["tbt"][mine] = (last - first) / np.where(output > 1, decoding, 1.0)
+        slowdowns["e2e"][mine] = last / (ttft + decoding)
+    slowdowns["tbt"] = slowdowns["tbt"][served[:, c.L_OUTPUT] > 1]
+    return slowdowns
 
 
 def _first_kinds(cluster: InferenceCluster) -> list[InstanceKind]:
@@ -84,22 +84,22 @@ def _alone(cluster: InferenceCluster, kind: InstanceKind, rows: F64) -> tuple[F6
 @compiled
 def prompt_seconds(timing: Timing, which: int, chunk: int, lengths: I64) -> F64:
     """Of prompts of such lengths, in chunks, alone."""
-    found = np.zeros(lengths.size)
+    prompt_seconds = np.zeros(lengths.size)
     for place in range(lengths.size):
         done = 0
         while done < lengths[place]:
             tokens = min(chunk, lengths[place] - done)
-            found[place] += iteration(timing, which, IterationBatch(tokens, float(done), 0, 0, 1))[0]
+            prompt_seconds[place] += iteration(timing, which, IterationBatch(tokens, float(done), 0, 0, 1))[0]
             done += tokens
-    return found
+    return prompt_seconds
 
 
 @compiled
 def decode_seconds(timing: Timing, which: int, longest: int) -> F64:
     """[longest + 1] of decoding alone behind contexts of 0, 1, ... tokens, added up."""
-    found = np.zeros(longest + 1)
+    seconds = np.zeros(longest + 1)
     for context in range(longest):
-        found[context + 1] = (
-            found[context] + iteration(timing, which, IterationBatch(0, 0.0, 1, context, 1))[0]
+        seconds[context + 1] = (
+            seconds[context] + iteration(timing, which, IterationBatch(0, 0.0, 1, context, 1))[0]
         )
-    return found
+    return seconds

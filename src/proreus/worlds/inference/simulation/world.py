@@ -183,12 +183,12 @@ class InferenceRun:
         """What the run has come to."""
         rows, services = self.cluster.rows(), self.cluster.trace.service
         arrived = services[: int(self.cluster.run.tally[c.NEXT_REQUEST])]
-        found = measures_of(rows, arrived, self._spent, self._changes, self._options)
+        measures = measures_of(rows, arrived, self._spent, self._changes, self._options)
         served = rows[rows[:, c.L_STATUS] == c.COMPLETED]
-        found.update(slowdown_measures(slowdowns(self.cluster, self._timings, served)))
+        measures.update(slowdown_measures(slowdowns(self.cluster, self._timings, served)))
         if self.cluster.has_prefix_caches:
-            found["prefix_hits"] = prefix_hits(served)
-        return Outcome(found, COLUMNS, self._rows, self._export)
+            measures["prefix_hits"] = prefix_hits(served)
+        return Outcome(measures, COLUMNS, self._rows, self._export)
 
     def _export(self) -> dict[str, object]:
         return {"status": dict(self.manager.get_status_summary()), "log": list(self.lines)}

@@ -102,11 +102,11 @@ def nothing(bounds: tuple[float, ...]) -> Histogram:
 
 def together(histograms: Iterable[Histogram]) -> Histogram | None:
     """One of all; those with other bounds than the first cannot be counted with it and are left out."""
-    found: Histogram | None = None
+    histogram: Histogram | None = None
     for one in histograms:
-        if found is None:
-            found = one
-        elif found.bounds == one.bounds:
-            counts = tuple(a + b for a, b in zip(found.counts, one.counts, strict=True))
-            found = Histogram(found.bounds, counts, found.total + one.total)
-    return found
+        if histogram is None:
+            histogram = one
+        elif histogram.bounds == one.bounds:
+            counts = tuple(a + b for a, b in zip(histogram.counts, one.counts, strict=True))
+            histogram = Histogram(histogram.bounds, counts, histogram.total + one.total)
+    return histogram

@@ -105,7 +105,7 @@ class LiveCollector:
     def look(self, now: float, readings: Mapping[Role, Readings], at_router: int = 0) -> LiveLook:
         """What is there now, and what has happened since the last look."""
         moved = {role: self._moved(role, now, readings.get(role, {})) for role in self._known}
-        rates = {role: sum_of(found) for role, found in moved.items()}
+        rates = {role: sum_of(movements) for role, movements in moved.items()}
         traffic, met = self._traffic(rates)
         self._history.append((traffic.requests, traffic.prompt_tokens, traffic.output_tokens))
         pools = tuple(self._pool(role, now) for role in self._known)
@@ -130,7 +130,9 @@ class LiveCollector:
             abilities=tuple(self._abilities.values()),
             steps=self._options.steps,
         )
-        return LiveLook(observation, met, sum(isinstance(one, ReplicaSample) for one in samples), unreadable)
+        return LiveLook(
+            observation, met, sum(isinstance(sample, ReplicaSample) for sample in samples), unreadable
+        )
 
     def _moved(self, role: Role, now: float, readings: Readings) -> list[Movement]:
         """What replicas did since they were last read; who cannot be read is taken as it was."""
@@ -177,8 +179,11 @@ class LiveCollector:
         starts = self.starts[role]
         # Which replicas are on their way out nobody says; that there are more than were asked for is known.
         draining = max(len(samples) - self._wanted.get(role, len(samples)), 0)
-        waiting, running = sum(one.waiting for one in samples), sum(one.running for one in samples)
-        prompts = 0.0 if role == "token" else sum(one.prompts for one in samples)
+        waiting, running = (
+            sum(sample.waiting for sample in samples),
+            sum(sample.running for sample in samples),
+        )
+        prompts = 0.0 if role == "token" else sum(sample.prompts for sample in samples)
         pending = prompts * self._prompt + (waiting + running - prompts)
         return PoolSeen(
             role=role,
@@ -188,8 +193,8 @@ class LiveCollector:
             waiting=round(waiting),
             running=round(running),
             pending_tokens=round(pending),
-            kv_use=sum(one.kv_use for one in samples) / len(samples) if samples else 0.0,
-            busy=sum(one.running > 0 for one in samples) / len(samples) if samples else 0.0,
+            kv_use=sum(sample.kv_use for sample in samples) / len(samples) if samples else 0.0,
+            busy=sum(sample.running > 0 for sample in samples) / len(samples) if samples else 0.0,
         )
 
     def _traffic(self, rates: Mapping[Role, PoolMovement]) -> tuple[Traffic, Share]:

@@ -128,12 +128,12 @@ def sum_of(movements: Iterable[Movement]) -> PoolMovement:
     """Each over its own time: one that could not be read for a while counts for all of it."""
     found = list(movements)
     return PoolMovement(
-        requests=sum(one.arrived / one.seconds for one in found),
-        first_tokens=sum(one.ttft.count / one.seconds for one in found),
-        prompt_tokens=sum(one.prompt_tokens / one.seconds for one in found),
-        output_tokens=sum(one.output_tokens / one.seconds for one in found),
-        ended=sum(one.ended for one in found),
-        ttft=together(one.ttft for one in found),
-        tbt=together(one.tbt for one in found),
-        wait=together(one.wait for one in found),
+        requests=sum(movement.arrived / movement.seconds for movement in found),
+        first_tokens=sum(movement.ttft.count / movement.seconds for movement in found),
+        prompt_tokens=sum(movement.prompt_tokens / movement.seconds for movement in found),
+        output_tokens=sum(movement.output_tokens / movement.seconds for movement in found),
+        ended=sum(movement.ended for movement in found),
+        ttft=together(movement.ttft for movement in found),
+        tbt=together(movement.tbt for movement in found),
+        wait=together(movement.wait for movement in found),
     )

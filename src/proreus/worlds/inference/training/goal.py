@@ -108,7 +108,7 @@ class InferenceGoal:
     def validate(self, mean: F64) -> dict[str, float]:
         """% fewer weighed GPU-hours than the best rule by scenario, in windows of other days."""
         gains = self._gains(tensors_of(mean), range(self._config.validation_runs))
-        return {name: float(np.mean(found)) for name, found in gains.items()}
+        return {name: float(np.mean(gain)) for name, gain in gains.items()}
 
     def confirm(self, tensors: Arrays) -> dict[str, F64]:
         """The same of a checkpoint, for each of the episodes on which nothing is chosen."""

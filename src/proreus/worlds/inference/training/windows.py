@@ -77,12 +77,12 @@ def windows_of(scenario: InferenceScenario, seed: int, count: int, seconds: floa
     first = int(draw.integers(1 << 20))
     day = scenario.load_.day_seconds
     last = max(day - seconds, _BEGINS)
-    found = []
+    windows = []
     for place in range(count):
         begins = math.floor(draw.uniform(0.0, last) / _BEGINS) * _BEGINS
         load = replace(scenario.load_, begins=begins, seconds=min(seconds, scenario.load_.seconds))
-        found.append(Window(replace(scenario, load_=load), first + place))
-    return found
+        windows.append(Window(replace(scenario, load_=load), first + place))
+    return windows
 
 
 def rule_spends(window: Window, rule: str) -> WindowCost:
@@ -98,13 +98,13 @@ def knobs_spend(window: Window, knobs: Knobs) -> WindowCost:
 def _spends(window: Window, policy: AnyPolicy) -> WindowCost:
     work = window.scenario.load(window.seed)
     scenario = _fit_for(window.scenario, work)
-    found = play(scenario, work, policy, window.seed).measures
+    measures = play(scenario, work, policy, window.seed).measures
     hours = float(work.arrival[-1]) / 3600.0
     return WindowCost(
-        found["gpu_hours"],
-        found["slo_attainment"] / 100.0 * len(work),
+        measures["gpu_hours"],
+        measures["slo_attainment"] / 100.0 * len(work),
         float(len(work)),
-        found["oscillation"] * hours,
+        measures["oscillation"] * hours,
         hours,
     )
 

@@ -173,9 +173,9 @@ def _kind(spec: PodSpec) -> PodSpec:
 def _nodes(trace: Iterable[NodeTrace], begin: float, end: float) -> tuple[list[Node], int]:
     """Nodes that were there at any time, as they were for most of it, and how many of them changed."""
     states: dict[str, list[NodeTrace]] = {}
-    for one in trace:
-        if one.at < end:
-            states.setdefault(one.name, []).append(one)
+    for node_trace in trace:
+        if node_trace.at < end:
+            states.setdefault(node_trace.name, []).append(node_trace)
     found, changed = [], 0
     for name in sorted(states):
         lasted: dict[Node | None, float] = {}
@@ -202,8 +202,8 @@ def moment_of(flag: str, text: str, now: float) -> float:
     if ago is not None:
         return now - float(ago[1]) * _SECONDS[ago[2]]
     try:
-        found = datetime.fromisoformat(text)
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+        moment = datetime.fromisoformat(text)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError, OSError):
         raise UsageError(
             f"{flag} {text[:40]!r} is no moment: say 2026-11-16, 2026-11-16T08:00:00, or 90m, 24h, 7d ago"

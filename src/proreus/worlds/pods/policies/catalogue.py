@@ -227,7 +227,7 @@ POLICIES = Catalogue(
     kinds={
         "linear": CheckpointKind(VERSION, _linear),
         "adaptive": CheckpointKind(
-            VERSION, _adaptive, told=lambda options, told: replace(options, objective=told)
+            VERSION, _adaptive, told=lambda options, objective: replace(options, objective=objective)
         ),
         "scorer": CheckpointKind(VERSION, _scorer),
         "q": CheckpointKind(VERSION, _valued),

@@ -47,10 +47,10 @@ def linear_scorer(checkpoint: Checkpoint, folder: Path) -> LinearScorer:
 
 def scorer_parameters(checkpoint: Checkpoint, folder: Path) -> F32:
     """The parameters of a checkpoint's scorer network."""
-    found = checkpoint.tensors.get("parameters")
-    if found is None or found.shape != (PARAMETERS,) or not np.isfinite(found).all():
+    parameters = checkpoint.tensors.get("parameters")
+    if parameters is None or parameters.shape != (PARAMETERS,) or not np.isfinite(parameters).all():
         raise InputError(f"needs {PARAMETERS} finite numbers", file=folder, field="parameters")
-    return found.astype(np.float32)
+    return parameters.astype(np.float32)
 
 
 def q_policy(name: str, checkpoint: Checkpoint, folder: Path, *, preempts: bool) -> PodPolicy:

@@ -58,11 +58,11 @@ def explained(
 
 def verdicts(observation: PodObservation, scores: Mapping[int, dict[str, float]]) -> tuple[Verdict, ...]:
     """Every node's verdict, given the scores of those that were looked at."""
-    found = []
+    verdicts = []
     for n, code in enumerate(observation.refusals().tolist()):
         plugin, says, _ = FILTERS.get(code, ("", "", False))
         of_node = scores.get(n, {})
-        found.append(
+        verdicts.append(
             Verdict(
                 place=observation.compiled.workload.nodes[n].name,
                 refused_by=f"{plugin}: {says}" if code else "",
@@ -71,7 +71,7 @@ def verdicts(observation: PodObservation, scores: Mapping[int, dict[str, float]]
                 looked_at=n in scores,
             )
         )
-    return tuple(found)
+    return tuple(verdicts)
 
 
 def told(observation: PodObservation, decision: Decision) -> str:

@@ -182,4 +182,4 @@ def _arrays(columns: Any) -> list[np.ndarray[Any, Any]]:
     if isinstance(columns, np.ndarray):
         return [columns]
     fields = columns if isinstance(columns, tuple) else columns.columns
-    return [array for one in fields for array in _arrays(one)]
+    return [array for field in fields for array in _arrays(field)]

@@ -187,7 +187,7 @@ def _ports(specs: Sequence[PodSpec]) -> list[HostPort]:
 
 def _port_conflicts(ports: Sequence[HostPort]) -> Bool:
     """bool[Q, Q]: which exclude each other."""
-    conflicts = [[ports_conflict(one, other) for other in ports] for one in ports]
+    conflicts = [[ports_conflict(port, other) for other in ports] for port in ports]
     return np.array(conflicts, dtype=np.bool_).reshape(len(ports), len(ports))
 
 

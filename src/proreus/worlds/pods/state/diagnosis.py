@@ -34,28 +34,28 @@ class Diagnosis:
 
 def diagnose(observation: PodObservation) -> Diagnosis:
     """As the nodes are now."""
-    found = _empty(observation)
+    diagnosis = _empty(observation)
     fill_diagnosis(
         observation.cluster,
         observation.state,
         observation.pod_class,
         observation.scratch,
-        (found.codes, found.short),
+        (diagnosis.codes, diagnosis.short),
     )
-    return found
+    return diagnosis
 
 
 def diagnose_evicted(observation: PodObservation) -> Diagnosis:
     """Of each node without its pods of lower priority, all others as they are: preemption's dry run."""
-    found = _empty(observation)
+    diagnosis = _empty(observation)
     fill_diagnosis_evicted(
         observation.cluster,
         observation.state,
         observation.pod_class,
         observation.scratch,
-        (found.codes, found.short),
+        (diagnosis.codes, diagnosis.short),
     )
-    return found
+    return diagnosis
 
 
 @compiled

@@ -39,18 +39,18 @@ class ImageSpread:
         Bytes present, scaled by how widespread each image is, clamped and mapped to 0..100. Images of volumes
         add to the bytes but do not raise the ceiling, as in kube-scheduler.
         """
-        found = np.zeros(len(rows), dtype=np.int64)
+        scores = np.zeros(len(rows), dtype=np.int64)
         if not images or not self._holders:
-            return found
+            return scores
         for image in map(tagged, (*images, *volumes)):
             holders = self._holders.get(image)
             if holders:
                 at = [rows[name] for name in holders]
                 # Where nodes tell different sizes, that of the first in order holds for all.
                 size = holders[min(holders, key=rows.__getitem__)]
-                found[at] += int(size * (len(holders) / len(rows)))
+                scores[at] += int(size * (len(holders) / len(rows)))
         ceiling = _CEILING * len(images)
-        return 100 * (np.clip(found, _FLOOR, ceiling) - _FLOOR) // (ceiling - _FLOOR)
+        return 100 * (np.clip(scores, _FLOOR, ceiling) - _FLOOR) // (ceiling - _FLOOR)
 
 
 def tagged(image: str) -> str:

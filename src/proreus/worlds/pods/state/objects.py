@@ -118,9 +118,9 @@ def host_ports(spec: PodSpec) -> list[HostPort]:
     return [(address or "0.0.0.0", protocol or "TCP", port) for address, protocol, port in spec.host_ports]
 
 
-def ports_conflict(one: HostPort, other: HostPort) -> bool:
+def ports_conflict(host_port: HostPort, other: HostPort) -> bool:
     """Same protocol and number, and addresses that overlap (0.0.0.0 is all of them)."""
-    return one[1:] == other[1:] and (one[0] == other[0] or "0.0.0.0" in (one[0], other[0]))
+    return host_port[1:] == other[1:] and (host_port[0] == other[0] or "0.0.0.0" in (host_port[0], other[0]))
 
 
 def bound(value: int | None) -> int:

@@ -56,7 +56,9 @@ def asks_for_names(spec: PodSpec) -> bool:
 
 
 def _names(term: NodeTerm) -> bool:
-    return bool(term.fields.requirements) or any(one.key == HOSTNAME for one in term.labels.requirements)
+    return bool(term.fields.requirements) or any(
+        requirement.key == HOSTNAME for requirement in term.labels.requirements
+    )
 
 
 def tolerates(spec: PodSpec, node: Node) -> bool:

@@ -162,8 +162,8 @@ class BatchedPods:
 
     def choice_of(self, i: int) -> Choices:
         """What lane i saw last, as that of one lane alone."""
-        one = slice(i, i + 1)
-        return Choices(self._features[one].copy(), self._context[one].copy(), self._mask[one].copy())
+        slice_ = slice(i, i + 1)
+        return Choices(self._features[slice_].copy(), self._context[slice_].copy(), self._mask[slice_].copy())
 
     def play(
         self, params: F32, rollouts: Sequence[Rollout], works: Sequence[ScorerScratch], threads: Threads

@@ -66,8 +66,8 @@ def combine(sources: Sequence[str], data: Path | None) -> Checkpoint:
     for which scenarios: `POLICY=SCENARIO,SCENARIO`. data: the folder of datasets."""
     experts: dict[str, _Expert] = {}
     for source in sources:
-        policy, told, names = source.partition("=")
-        if told:
+        policy, message, names = source.partition("=")
+        if message:
             for name in names.split(","):
                 _place(experts, policy, named_scenario(name, data))
             continue
@@ -121,8 +121,8 @@ def _add(experts: dict[str, _Expert], run: Path, checkpoint: Checkpoint, folder:
 
 def _objective(source: Path, scenario: PodScenario) -> str:
     """What weights make better: what their run was told to, else (a rule, an imitation) what decides."""
-    told = read_settings(source, "pods")["config"] if (source / SETTINGS).is_file() else {}
-    measure = str(told.get("measure", scenario.headings.deciding[0]))
+    config = read_settings(source, "pods")["config"] if (source / SETTINGS).is_file() else {}
+    measure = str(config.get("measure", scenario.headings.deciding[0]))
     return OBJECTIVES.get(measure, measure)
 
 

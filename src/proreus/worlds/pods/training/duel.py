@@ -18,12 +18,15 @@ _Score = tuple[float, float, float]
 
 def contest(trace: ClusterTrace, asked: Contest) -> Duel:
     """Play both; an InputError where nothing was recorded then."""
-    found = replayed("contest", trace, asked.since, asked.until)
-    horizon, came = found.end - found.begin, sum(not pod.node for pod in found.workload.pods)
+    trace_replay = replayed("contest", trace, asked.since, asked.until)
+    horizon, came = (
+        trace_replay.end - trace_replay.begin,
+        sum(not pod.node for pod in trace_replay.workload.pods),
+    )
     policies = [make_policy(name, PolicyOptions(), 0) for name in (asked.policy, asked.candidate)]
     scores: list[list[_Score]] = []
     for draw in range(asked.draws):
-        work = compile_workload(found.workload if draw == 0 else drawn_anew(found, draw))
+        work = compile_workload(trace_replay.workload if draw == 0 else drawn_anew(trace_replay, draw))
         scores.append([_score(work, policy.fresh(draw), horizon) for policy in policies])
     waits, evictions, unplaced = (
         tuple((mine[place], other[place]) for mine, other in scores) for place in range(3)

@@ -21,5 +21,7 @@ def episodes(
     """`count` lanes over a workload of the training part, the pods of every episode drawn anew from it."""
     generated = scenario.partition("@")[0] in PRESETS
     folder = None if generated else data_dir(None if data is None else Path(data))
-    found = parse_scenario(scenario, folder).of_part("train")
-    return BatchedPods(found.load(0), count, 0, horizon, reward, BatchOptions(world=found.options))
+    pod_scenario = parse_scenario(scenario, folder).of_part("train")
+    return BatchedPods(
+        pod_scenario.load(0), count, 0, horizon, reward, BatchOptions(world=pod_scenario.options)
+    )

@@ -136,16 +136,16 @@ class Pupil:
     def _watch(self, wanted: int) -> Demonstrations:
         """So many choices, from as many episodes as it takes; the scenarios take turns."""
         random = np.random.default_rng([self._config.seed, self.round])
-        found, empty = Demonstrations.nothing(self._config.candidates), 0
-        while len(found) < wanted and empty < _EMPTY_EPISODES:
+        demonstrations, empty = Demonstrations.nothing(self._config.candidates), 0
+        while len(demonstrations) < wanted and empty < _EMPTY_EPISODES:
             for k, scenario in enumerate(self._scenarios):
-                due = -(-(wanted - len(found)) // (len(self._scenarios) - k))
+                due = -(-(wanted - len(demonstrations)) // (len(self._scenarios) - k))
                 episode = self._episode(scenario, due, random)
                 empty = 0 if len(episode) else empty + 1
-                found = found.with_more(episode)
-        if len(found) < wanted:
+                demonstrations = demonstrations.with_more(episode)
+        if len(demonstrations) < wanted:
             raise WorkError(f"imitate: {self._config.teacher} never had several nodes to choose from")
-        return found
+        return demonstrations
 
     def _episode(self, scenario: PodScenario, due: int, random: np.random.Generator) -> Demonstrations:
         """At most `due` choices of one episode, spread over it."""
@@ -156,10 +156,12 @@ class Pupil:
         # A few more than are due, since not every decision is a choice; those too many are left out by lot.
         taking = Taking(min(1.0, 1.5 * due / len(work.workload.pods)), self._config.candidates)
         world = PodsWorld(work, scenario.options)
-        found = show(world, DemonstrationRecorder(world, self.scorer, taking, random), teacher, player)
-        if len(found) <= due:
-            return found
-        return found.some(np.sort(random.choice(len(found), due, replace=False)))
+        demonstrations = show(
+            world, DemonstrationRecorder(world, self.scorer, taking, random), teacher, player
+        )
+        if len(demonstrations) <= due:
+            return demonstrations
+        return demonstrations.some(np.sort(random.choice(len(demonstrations), due, replace=False)))
 
     def state(self) -> Arrays:
         """All it takes to go on."""
@@ -213,7 +215,7 @@ def fitted(
         final = fit([moved, worth] if config.gaps else [moved], loss, config.iterations)
     factors = sharpness.clamp(max=_SHARPEST).exp()
     known = config.gaps or start.gaps.size > 0
-    found = LinearScorer(
+    linear_scorer = LinearScorer(
         (factors[:, None] * weights + moved).numpy(),
         start.by_demand,
         start.usual,
@@ -224,7 +226,7 @@ def fitted(
         "agreement": agreement(changed()),
         "start_agreement": agreement(lesson.legal(before)),
     }
-    return found, figures
+    return linear_scorer, figures
 
 
 class _Lesson:

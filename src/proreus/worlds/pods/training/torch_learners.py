@@ -83,21 +83,21 @@ def rule_values(drawn: Arrays, *, gpus: bool) -> Arrays:
     Unit 0 of each layer hands the rule's score on as it is, and it alone bids; what the other units make of
     what they see is learned. Nobody draws or adds anything else, so that the start plays as the rule does.
     """
-    found = {name: array.copy() for name, array in drawn.items()}
-    node, bias = found["of_node.weight"], found["of_node.bias"]
-    node[0], bias[0], found["of_context.weight"][0] = 0.0, 0.0, 0.0
+    rule_values = {name: array.copy() for name, array in drawn.items()}
+    node, bias = rule_values["of_node.weight"], rule_values["of_node.bias"]
+    node[0], bias[0], rule_values["of_context.weight"][0] = 0.0, 0.0, 0.0
     if gpus:
         node[0, FGD_SCORE], node[0, ORDER] = 1.0, _IN_ORDER
     else:
         node[0, CPU_LEFT], bias[0] = -1.0, 1.0  # what is left is at most the largest node
         node[0, ORDER] = _IN_ORDER_HARDLY
     for layer in ("deeper", "bid_of_node"):
-        found[f"{layer}.weight"][0], found[f"{layer}.bias"][0] = 0.0, 0.0
-        found[f"{layer}.weight"][0, 0] = 1.0
-    found["bid_of_summary.weight"][0] = 0.0
-    found["bid.weight"][:], found["bid.bias"][:] = 0.0, 0.0
-    found["bid.weight"][0, 0] = _SHARPNESS
-    return found
+        rule_values[f"{layer}.weight"][0], rule_values[f"{layer}.bias"][0] = 0.0, 0.0
+        rule_values[f"{layer}.weight"][0, 0] = 1.0
+    rule_values["bid_of_summary.weight"][0] = 0.0
+    rule_values["bid.weight"][:], rule_values["bid.bias"][:] = 0.0, 0.0
+    rule_values["bid.weight"][0, 0] = _SHARPNESS
+    return rule_values
 
 
 DDQN = GradientLearner(

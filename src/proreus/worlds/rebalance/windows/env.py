@@ -183,8 +183,8 @@ def _choices(settings: dict[str, Any]) -> tuple[Part, str]:
 
 def _options_of(scenario: WindowScenario) -> dict[str, Any]:
     """What a scenario changes, as keyword arguments."""
-    options = {one.name: getattr(scenario.options, one.name) for one in fields(scenario.options)}
-    config = {one.name: getattr(scenario.config, one.name) for one in fields(scenario.config)}
+    options = {field.name: getattr(scenario.options, field.name) for field in fields(scenario.options)}
+    config = {field.name: getattr(scenario.config, field.name) for field in fields(scenario.config)}
     usual = WindowsConfig()
     changed = {name: value for name, value in config.items() if value != getattr(usual, name)}
     return {**options, "generator": changed} if scenario.file is None and changed else options

@@ -53,8 +53,8 @@ def curves_of(weights: F64) -> F64:
 def _curve(slopes: F64, begins: tuple[float, ...]) -> F64:
     """What a gap is worth at each knot: the slopes of its stretches, added up."""
     gap, first, last = np.arange(KNOTS)[:, None] / (KNOTS - 1), np.array(begins), np.array([*begins[1:], 1.0])
-    found: F64 = (np.clip(np.minimum(gap, last) - first, 0.0, None) * slopes).sum(axis=1)
-    return found
+    curve: F64 = (np.clip(np.minimum(gap, last) - first, 0.0, None) * slopes).sum(axis=1)
+    return curve
 
 
 @compiled_inline
@@ -97,7 +97,7 @@ def weigh_gaps(seen: PlaceColumns, flavour: int, place: int, worth: F64, weights
 
 def encode_gaps(servers: Servers, flavours: Flavours, lane: int, flavour: int, place: int) -> F64:
     """float64[features] for a request of that flavour at that place, where it fits: each weighed alone."""
-    return np.array([_weighed(servers, flavours, lane, (flavour, place), one) for one in _EACH_ALONE])
+    return np.array([_weighed(servers, flavours, lane, (flavour, place), scorer) for scorer in _EACH_ALONE])
 
 
 @compiled

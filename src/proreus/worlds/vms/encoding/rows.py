@@ -61,14 +61,14 @@ def encode_servers(
     asked = np.ascontiguousarray(feat, dtype=np.float32)
     lanes, servers = left.shape[:2]
     legal = np.ascontiguousarray(avail, dtype=np.bool_).reshape(lanes, 2 * servers)
-    found = Choices(
+    choices = Choices(
         np.empty((lanes, 2 * servers, len(ROW_FEATURES)), dtype=np.float32),
         np.empty((lanes, len(CONTEXT_FEATURES)), dtype=np.float32),
         legal,
     )
     scale = np.array(size, dtype=np.float32)
-    _encode_all(left, asked, legal.view(np.uint8), scale, found.rows, found.context)
-    return found
+    _encode_all(left, asked, legal.view(np.uint8), scale, choices.rows, choices.context)
+    return choices
 
 
 @compiled

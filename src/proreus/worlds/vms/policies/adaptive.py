@@ -97,20 +97,22 @@ class AdaptiveVmPolicy:
     def explain(self, observation: VmObservation) -> Explanation:
         """The same with what every place was worth, and who decided."""
         rule, treatment = self.settled(observation), observation.treatment
-        found = rule.explain(observation)
+        explanation = rule.explain(observation)
         if treatment.full != "reject":
-            told = self._told(treatment, observation)
+            message = self._told(treatment, observation)
         else:
             match int(rule.rule.now[0]):
                 case stages.EASY:
-                    told = "The servers fill slowly, there is room for all: first fit decides."
+                    message = "The servers fill slowly, there is room for all: first fit decides."
                 case stages.ROOMY:
-                    told = f"There is room. {self._told(replace(treatment, full='end'), observation)}"
+                    message = f"There is room. {self._told(replace(treatment, full='end'), observation)}"
                 case stages.CALM:
-                    told = f"There was room lately. {self._told(treatment, observation, 'calm')}"
+                    message = f"There was room lately. {self._told(treatment, observation, 'calm')}"
                 case _:
-                    told = f"The servers were crowded lately. {self._told(treatment, observation, 'crowded')}"
-        return replace(found, note=f"{told} {found.note}")
+                    message = (
+                        f"The servers were crowded lately. {self._told(treatment, observation, 'crowded')}"
+                    )
+        return replace(explanation, note=f"{message} {explanation.note}")
 
     @cached_property
     def _known(self) -> dict[tuple[Treatment, bytes], VmRulePolicy]:

@@ -83,12 +83,16 @@ def _stands(source: Path, card: Card, stage: Stage) -> F64:
     else:
         options = [_named(source, name) for name in card.trained_on]
     return np.mean(
-        [cluster_figures(one.treatment, capacity_of(one.shapes), stage) for one in options], axis=0
+        [
+            cluster_figures(vms_options.treatment, capacity_of(vms_options.shapes), stage)
+            for vms_options in options
+        ],
+        axis=0,
     )
 
 
 def _named(source: Path, scenario: str) -> VmsOptions:
-    found = named_options(scenario)
-    if found is None:
+    vms_options = named_options(scenario)
+    if vms_options is None:
         raise UsageError(f"{source}: what it was trained on is not known: {scenario!r}")
-    return found
+    return vms_options

@@ -21,6 +21,6 @@ def episodes(
 ) -> VmRowLanes:
     """`count` lanes whose runs start in the training part; `limit` and `ending_cost` as in `VmsLessons`."""
     folder = data_dir(None if data is None else Path(data)) if "/" in scenario else None
-    found = parse_vm_scenario(scenario, folder)
+    vm_scenario = parse_vm_scenario(scenario, folder)
     lessons = VmsLessons(limit=limit, ending_cost=ending_cost)
-    return VmsSchool(training_trace(found), found.options, lessons).lanes(count)
+    return VmsSchool(training_trace(vm_scenario), vm_scenario.options, lessons).lanes(count)

@@ -118,8 +118,8 @@ class VmsSchool:
 
     @cached_property
     def _best_rule(self) -> float:
-        found = [self._result(rule_policy(name), self._held_out) for name in RULES]
-        return found[best_of(self.options.full, found)]
+        measures = [self._result(rule_policy(name), self._held_out) for name in RULES]
+        return measures[best_of(self.options.full, measures)]
 
     @cached_property
     def _best_rules(self) -> list[float]:

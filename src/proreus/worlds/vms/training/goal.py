@@ -138,8 +138,8 @@ class VmsGoal:
         if not self._validation:
             self._validation = self._held_out("choose", self._config.validation_starts)
             for planned in self._validation:
-                found = [measure(rows) for rows in _ruled(planned)]
-                self._best_rule.append(found[best_of(self._full, found)])
+                measures = [measure(rows) for rows in _ruled(planned)]
+                self._best_rule.append(measures[best_of(self._full, measures)])
         (runs,), _ = self._runs([mean], self._validation)
         return {
             f"{size.first_servers} servers": ahead(self._full, measure(rows), rule)

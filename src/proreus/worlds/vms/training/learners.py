@@ -27,11 +27,13 @@ class _VmsEvolution(EvolutionLearner):
 
     def identity(self, scenarios: Sequence[WrittenScenario], configs: Configs) -> RunIdentity:
         """What a run of it is."""
-        found, (config,) = super().identity(scenarios, configs), configs
+        identity, (config,) = super().identity(scenarios, configs), configs
         if config.weighs == "gaps":
-            found = replace(found, kind="gaps", encoding=SCORER_VERSIONS["gaps"])
-        waits = all(isinstance(one, VmScenario) and one.options.full == "wait" for one in scenarios)
-        return found if waits else replace(found, gain="% better than the best rule")
+            identity = replace(identity, kind="gaps", encoding=SCORER_VERSIONS["gaps"])
+        waits = all(
+            isinstance(scenario, VmScenario) and scenario.options.full == "wait" for scenario in scenarios
+        )
+        return identity if waits else replace(identity, gain="% better than the best rule")
 
 
 ES = _VmsEvolution(

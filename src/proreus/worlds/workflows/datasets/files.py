@@ -35,10 +35,10 @@ def files_in(folder: Path) -> tuple[Path, ...]:
         return (folder,)
     if not folder.is_dir():
         raise InputError("no such file or folder", file=folder)
-    found = sorted(path for path in folder.rglob("*") if path.suffix.lower() in _READERS and path.is_file())
-    if not found:
+    paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() in _READERS and path.is_file())
+    if not paths:
         raise InputError(f"there is no workflow ({', '.join(_READERS)}) in here", file=folder)
-    return tuple(found)
+    return tuple(paths)
 
 
 def of_part(files: tuple[Path, ...], part: Part) -> tuple[Path, ...]:

@@ -90,9 +90,9 @@ class WorkflowsRulePolicy:
 
 def critical_machines(work: WorkflowsWork, priority: F64) -> I32:
     """[T] CPOP's: the tasks of a workflow's critical path share the machine that runs all of it first."""
-    found = np.full(priority.size, -1, dtype=np.int32)
+    critical_machines = np.full(priority.size, -1, dtype=np.int32)
     for begin, end in zip(work.first[:-1].tolist(), work.first[1:].tolist(), strict=True):
         part = priority[begin:end]
         path = begin + np.flatnonzero(part >= part.max() * (1.0 - _SAME))
-        found[path] = int(work.duration[path].sum(axis=0).argmin())
-    return found
+        critical_machines[path] = int(work.duration[path].sum(axis=0).argmin())
+    return critical_machines

@@ -138,7 +138,7 @@ class WorkflowsRun:
     def gantt(self) -> Gantt:
         """The tasks that are placed, coloured by workflow."""
         placed = np.flatnonzero(self.state.status >= PLACED)
-        names = [f"{number}: {one.name}" for number, one in enumerate(self.arrivals.workflows)]
+        names = [f"{number}: {workflow.name}" for number, workflow in enumerate(self.arrivals.workflows)]
         return Gantt(
             rows=tuple(f"machine {node} ({speed:g})" for node, speed in enumerate(self.work.speed.tolist())),
             groups=tuple(names),

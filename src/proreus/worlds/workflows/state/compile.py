@@ -86,9 +86,9 @@ def compile_arrivals(arrivals: Arrivals) -> WorkflowsWork:
             bound=np.maximum([_bound(workflow, terms) for workflow in workflows], 1e-9),
             speed=terms.speeds.astype(np.float64),
             price=terms.prices / HOUR,
-            kind=np.repeat(np.arange(len(terms.machines)), [one.count for one in terms.machines]).astype(
-                np.int32
-            ),
+            kind=np.repeat(
+                np.arange(len(terms.machines)), [machine.count for machine in terms.machines]
+            ).astype(np.int32),
             term=_terms(terms),
             option=_options(arrivals),
         )
@@ -103,10 +103,10 @@ def _terms(terms: WorkflowsTerms) -> F64:
 
 
 def _options(arrivals: Arrivals) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    found = np.zeros(OPTIONS, dtype=np.int64)
-    found[AHEAD] = arrivals.ahead
-    found[BY_MAKESPAN] = not np.isfinite(arrivals.deadline).any()
-    return found
+    options = np.zeros(OPTIONS, dtype=np.int64)
+    options[AHEAD] = arrivals.ahead
+    options[BY_MAKESPAN] = not np.isfinite(arrivals.deadline).any()
+    return options
 
 
 def _bound(workflow: Workflow, terms: WorkflowsTerms) -> float:
@@ -118,14 +118,14 @@ def _bound(workflow: Workflow, terms: WorkflowsTerms) -> float:
 
 def _sub_deadlines(up: F64, usual: F64, first: I32, arrivals: Arrivals) -> F64:
     """[T] ProLiS's: a task gets the share of its workflow's time that stands before its end in the ranks."""
-    found = np.full(up.size, np.inf)
+    sub_deadlines = np.full(up.size, np.inf)
     for number, arrival in enumerate(arrivals.arrival):
         if not np.isfinite(arrivals.deadline[number]):
             continue
         part = slice(first[number], first[number + 1])
         behind = (up[part] - usual[part]) / max(float(up[part].max()), 1e-9)
-        found[part] = arrival + (arrivals.deadline[number] - arrival) * (1.0 - behind)
-    return found
+        sub_deadlines[part] = arrival + (arrivals.deadline[number] - arrival) * (1.0 - behind)
+    return sub_deadlines
 
 
 def _grouped(by: I32, other: I32, value: F64, tasks: int) -> tuple[I32, I32, F64]:

@@ -104,7 +104,7 @@ class WorkflowsGoal:
     def validate(self, mean: F64) -> dict[str, float]:
         """% less than the best rule by scenario, on other workflows than those trained on."""
         gains = self._gains(self._policy(mean), range(self._config.validation_runs))
-        return {name: float(np.mean(found)) for name, found in gains.items()}
+        return {name: float(np.mean(gain)) for name, gain in gains.items()}
 
     def confirm(self, tensors: Arrays) -> dict[str, F64]:
         """The same of a checkpoint, for each of the runs on which nothing is chosen."""
@@ -121,18 +121,18 @@ class WorkflowsGoal:
     def _gains(self, policy: WorkflowsRulePolicy, seeds: range) -> dict[str, F64]:
         """By scenario and seed: how much less is paid than by the rule that pays least over all seeds, in %
         of what that rule pays on average."""
-        found = {}
+        gains = {}
         for scenario in self._scenarios:
             held_out = scenario.of_part("valid")
             rule = self._rule(held_out, seeds)
-            found[scenario.name] = 100.0 * (rule - self._paid(held_out, seeds, policy)) / float(np.mean(rule))
-        return found
+            gains[scenario.name] = 100.0 * (rule - self._paid(held_out, seeds, policy)) / float(np.mean(rule))
+        return gains
 
     def _rule(self, scenario: WorkflowsScenario, seeds: range) -> F64:
         key = (scenario.name, seeds)
         if key not in self._held_out:
             rules = [self._paid(scenario, seeds, rule_policy(name)) for name in scenario.yardstick()[1]]
-            self._held_out[key] = min(rules, key=lambda one: float(np.mean(one)))
+            self._held_out[key] = min(rules, key=lambda rule: float(np.mean(rule)))
         return self._held_out[key]
 
     def _paid(self, scenario: WorkflowsScenario, seeds: range, policy: WorkflowsRulePolicy) -> F64:

@@ -44,24 +44,24 @@ def _table() -> Mapping[str, Mapping[int, _Numbered]]:
             name, *fields = line.split()
             rows[name] = fields
     known = definitions()
-    found: dict[str, dict[int, _Numbered]] = {}
+    table: dict[str, dict[int, _Numbered]] = {}
     for name, fields in rows.items():
         of = known[name].fields if name in known else {}
-        found[name] = {}
+        table[name] = {}
         for stated in fields:
             field, _, rest = stated.partition("=")
             number, _, type_ = rest.partition(":")
             omitted = number.endswith("?")
             number = number.removesuffix("?")
             if field.startswith("*"):
-                found[name][int(number)] = _Numbered(field[1:], None)
+                table[name][int(number)] = _Numbered(field[1:], None)
             elif type_ or field in of:
-                found[name][int(number)] = _Numbered(
+                table[name][int(number)] = _Numbered(
                     field, _type(type_) if type_ else of[field].type, omitted
                 )
             else:  # of what stands among others' fields: these know the type
-                found[name][int(number)] = _Numbered(field, Type("any"), omitted)
-    return found
+                table[name][int(number)] = _Numbered(field, Type("any"), omitted)
+    return table
 
 
 def read_protobuf(body: bytes) -> dict[str, Any]:
@@ -126,19 +126,19 @@ class _Reader:
             raise _Broken(f"it is nested deeper than {_MOST_DEPTH}")
         numbered = _table().get(name, {})
         types = definitions()[owner].fields if owner else {}
-        found: dict[str, Any] = {}
+        message: dict[str, Any] = {}
         for number, value in self._fields(data):
             field = numbered.get(number)
             if field is None:
                 continue
             if field.type is None:
                 if isinstance(value, bytes):
-                    found |= self._message(field.name, value, depth + 1, owner or name)
+                    message |= self._message(field.name, value, depth + 1, owner or name)
                 continue
             if owner and field.name not in types:
                 continue
-            self._put(found, field, types[field.name].type if owner else field.type, value, depth)
-        return found
+            self._put(message, field, types[field.name].type if owner else field.type, value, depth)
+        return message
 
     def _put(
         self, found: dict[str, Any], field: _Numbered, type_: Type, value: int | bytes, depth: int

@@ -55,7 +55,10 @@ _GVK = "x-kubernetes-group-version-kind"
 
 def schemas(prefix: str) -> dict[str, Any]:
     """All definitions; `prefix` is where references find them."""
-    return {**_PLAIN, **{_full_name(one): _schema(one, prefix) for one in definitions().values()}}
+    return {
+        **_PLAIN,
+        **{_full_name(definition): _schema(definition, prefix) for definition in definitions().values()},
+    }
 
 
 def _schema(definition: Definition, prefix: str) -> dict[str, Any]:

@@ -16,7 +16,9 @@ def encode_document(document: dict[str, Any]) -> bytes:
     """The Document message of a document of version 2."""
     info = _text(1, document["info"]["title"]) + _text(2, document["info"]["version"])
     paths = b"".join(_named(2, path, _path(item)) for path, item in document["paths"].items())
-    definitions = b"".join(_named(1, name, _schema(one)) for name, one in document["definitions"].items())
+    definitions = b"".join(
+        _named(1, name, _schema(definition)) for name, definition in document["definitions"].items()
+    )
     return _text(1, "2.0") + _message(2, info) + _message(8, paths) + _message(9, definitions)
 
 
@@ -32,14 +34,16 @@ def _operation(operation: dict[str, Any]) -> bytes:
         _named(
             1,
             code,
-            _message(1, _text(1, one["description"]) + _message(2, _message(1, _schema(one["schema"])))),
+            _message(
+                1, _text(1, response["description"]) + _message(2, _message(1, _schema(response["schema"])))
+            ),
         )
-        for code, one in operation["responses"].items()
+        for code, response in operation["responses"].items()
     )
     return (
         _texts(6, operation["produces"])
         + _texts(7, operation["consumes"])
-        + b"".join(_message(8, _message(1, _parameter(one))) for one in operation["parameters"])
+        + b"".join(_message(8, _message(1, _parameter(parameter))) for parameter in operation["parameters"])
         + _message(9, responses)
         + _extensions(13, operation)
     )

@@ -21,7 +21,7 @@ class Apa(Controller):
 
     def targets(self, seen: InferenceObservation) -> dict[Role, Target]:
         """ceil(instances * use / target) where use is outside the tolerance."""
-        found: dict[Role, Target] = {}
+        targets: dict[Role, Target] = {}
         for pool in seen.pools:
             because = use_of(seen, pool)
             use, active = max(because.values()), max(pool.active, 1)
@@ -34,5 +34,5 @@ class Apa(Controller):
                 wanted = max(math.ceil(active * use / self.target), math.ceil(active / self.most_shrinking))
                 rested = seen.now - self._grown.get(pool.role, -math.inf) >= self.rest
                 count = min(wanted, pool.coming) if rested else pool.coming
-            found[pool.role] = Target(count, {**because, "wanted use": self.target})
-        return found
+            targets[pool.role] = Target(count, {**because, "wanted use": self.target})
+        return targets

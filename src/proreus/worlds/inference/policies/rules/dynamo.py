@@ -67,12 +67,12 @@ class Dynamo(Controller):
         if seen.now - self._planned_at >= self.plan_seconds:
             self._plan(seen)
         self._learn(seen)
-        found: dict[Role, Target] = {}
+        targets: dict[Role, Target] = {}
         for pool in seen.pools:
             because = {"floor": float(self._floor[pool.role])}
             step = 0 if pool.starting else self._step(seen, pool, because)
-            found[pool.role] = Target(max(pool.coming + step, self._floor[pool.role]), because)
-        return found
+            targets[pool.role] = Target(max(pool.coming + step, self._floor[pool.role]), because)
+        return targets
 
     def _plan(self, seen: InferenceObservation) -> None:
         """ceil(demand / what an engine does), for the busiest moment until the next forecast is acted on."""

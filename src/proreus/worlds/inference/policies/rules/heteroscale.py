@@ -36,11 +36,11 @@ class HeteroScale(Controller):
         share = sum(needed.values()) / max(sum(pool.coming for pool in seen.pools), 1)
         late, starting = seen.traffic.tbt_slack, any(pool.starting for pool in seen.pools)
         growth = self.panic_growth if late > self.panics_at and not starting else 1.0
-        found: dict[Role, Target] = {}
+        targets: dict[Role, Target] = {}
         for pool in seen.pools:
             because = {"instances needed": needed[pool.role], "of those there are": share, "late by": late}
             count = pool.coming if abs(share - 1.0) <= self.band else math.ceil(needed[pool.role])
             if late > self.panics_at:
                 count = max(count, math.ceil(pool.coming * growth))
-            found[pool.role] = Target(max(count, 1), because)
-        return found
+            targets[pool.role] = Target(max(count, 1), because)
+        return targets

@@ -24,7 +24,7 @@ class Oracle(Controller):
         step = max(seen.interval, 5.0)
         moments = [seen.now + step * place for place in range(max(math.ceil(ahead / step), 1))]
         rates = [seen.future(begin, begin + step) for begin in moments]
-        found: dict[Role, Target] = {}
+        targets: dict[Role, Target] = {}
         for pool in seen.pools:
             ability = seen.ability(pool.role)
             prompts = max(rate[1] for rate in rates) / ability.prompt_tokens
@@ -32,5 +32,5 @@ class Oracle(Controller):
             load = {"prompt": prompts, "token": tokens, "mixed": prompts + tokens}[pool.role]
             backlog = pool.pending_tokens / ability.prompt_tokens / 10.0 if pool.role != "token" else 0.0
             count = max(math.ceil((load + backlog) / self.use[pool.role]), 1)
-            found[pool.role] = Target(count, {"busiest": load, "backlog": backlog})
-        return found
+            targets[pool.role] = Target(count, {"busiest": load, "backlog": backlog})
+        return targets

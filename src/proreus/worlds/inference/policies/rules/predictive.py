@@ -68,7 +68,7 @@ class Predictive(Migrating):
             for pool, most, queue in zip(seen.pools, likely, queues, strict=True)
         }
         need, held = self._instances(wanted, 0.0), self._held(seen, self._instances(wanted, margins.slack))
-        found: dict[Role, Target] = {}
+        targets: dict[Role, Target] = {}
         for place, pool in enumerate(seen.pools):
             low, high = need[pool.role], max(held[pool.role], need[pool.role])
             because = {
@@ -79,8 +79,8 @@ class Predictive(Migrating):
                 "queue": queues[place],
                 "needed lately": float(high),
             }
-            found[pool.role] = Target(max(low, min(pool.coming, high)), because)
-        return found
+            targets[pool.role] = Target(max(low, min(pool.coming, high)), because)
+        return targets
 
     def _instances(self, work: dict[Role, float], slack: float) -> dict[Role, int]:
         """Of each pool, each instance used no more than its share less the slack."""

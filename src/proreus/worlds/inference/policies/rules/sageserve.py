@@ -76,7 +76,7 @@ class SageServe(Migrating):
         period = max(self.plan_starts * seen.start_seconds, seen.interval)
         if seen.now - self._planned_at >= period:
             self._make_plan(seen, period)
-        found: dict[Role, Target] = {}
+        targets: dict[Role, Target] = {}
         for pool in seen.pools:
             because = use_of(seen, pool)
             use, plan, count = max(because.values()), self._plan[pool.role], pool.coming
@@ -84,10 +84,10 @@ class SageServe(Migrating):
                 count = plan
             if use > self.exceeds_above and not pool.starting:
                 count = max(count, pool.coming + 1)
-            found[pool.role] = Target(
+            targets[pool.role] = Target(
                 count, {**because, "forecast work": self._forecast[pool.role], "plan": float(plan)}
             )
-        return found
+        return targets
 
     def _make_plan(self, seen: InferenceObservation, period: float) -> None:
         """For the busiest moment from when a start is over until that of the next plan is."""

@@ -29,7 +29,7 @@ class Threshold(Controller):
 
     def targets(self, seen: InferenceObservation) -> dict[Role, Target]:
         """One step a decision; down only after a minute without need."""
-        found: dict[Role, Target] = {}
+        targets: dict[Role, Target] = {}
         for pool in seen.pools:
             because = use_of(seen, pool)
             use, count = max(because.values()), pool.coming
@@ -42,5 +42,5 @@ class Threshold(Controller):
                 if seen.now - since >= self.calm:
                     count -= 1
                     self._calm_since[pool.role] = seen.now
-            found[pool.role] = Target(count, because)
-        return found
+            targets[pool.role] = Target(count, because)
+        return targets

@@ -38,7 +38,7 @@ class TokenScale(Migrating):
             needs["token"] += self.convertible
         held = {role: self._held(seen, role, need) for role, need in needs.items()}
         lent = self._lent(seen, pools, held)
-        found: dict[Role, Target] = {}
+        targets: dict[Role, Target] = {}
         for role, pool in pools.items():
             sign = {"prompt": 1, "token": -1, "mixed": 0}[role]
             because = {
@@ -47,8 +47,8 @@ class TokenScale(Migrating):
                 "seconds pending": backlog_seconds(seen, pool),
                 "lent": float(sign * lent),
             }
-            found[role] = Target(held[role] + sign * lent, because)
-        return found
+            targets[role] = Target(held[role] + sign * lent, because)
+        return targets
 
     def _held(self, seen: InferenceObservation, role: Role, need: int) -> int:
         """The most that was needed in the last while: what was started is not drained at the first lull."""

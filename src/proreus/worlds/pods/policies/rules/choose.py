@@ -140,12 +140,12 @@ def find_feasible(cluster: Cluster, state: State, scratch: Scratch, rule: PodRul
         order = cluster.shapes.named[
             cluster.shapes.named_start[shape] : cluster.shapes.named_start[shape + 1]
         ]
-    found, judged = 0, order.shape[0]
+    feasible, judged = 0, order.shape[0]
     barren = rule.memory.barren
     if barren.shape[0] == 0 or not still_barren(cluster, state, barren, c):
-        found, judged = _search(cluster, state, scratch, rule, (c, order))
+        feasible, judged = _search(cluster, state, scratch, rule, (c, order))
     rule.cursor[0] = (rule.cursor[0] + judged) % nodes
-    return found
+    return feasible
 
 
 @compiled
@@ -189,17 +189,17 @@ def _search(
 @compiled
 def kube_node(cluster: Cluster, state: State, scratch: Scratch, rule: PodRule, c: int) -> int:
     """kube-scheduler's choice, or NOWHERE: filter a sample, score it, break ties as the version does."""
-    found = find_feasible(cluster, state, scratch, rule, c)
-    if found == 0:
+    feasible = find_feasible(cluster, state, scratch, rule, c)
+    if feasible == 0:
         return NOWHERE
-    if found == 1:
+    if feasible == 1:
         return scratch.nodes[0]
-    total_scores(cluster, state, rule, c, scratch.nodes, found)
+    total_scores(cluster, state, rule, c, scratch.nodes, feasible)
     if rule.tie == HEAP:
-        return scratch.nodes[heap_root(rule.totals, found)]
+        return scratch.nodes[heap_root(rule.totals, feasible)]
     best = 0
     equals = 1
-    for i in range(1, found):
+    for i in range(1, feasible):
         if rule.totals[i] > rule.totals[best]:
             best, equals = i, 1
         elif rule.totals[i] == rule.totals[best] and rule.tie == RANDOM:

@@ -177,11 +177,11 @@ class RulePolicy:
             nodes = np.flatnonzero(scores != -np.inf)
             return nodes, scores[nodes]
         cursor = int(rule.cursor[0])
-        found = find_feasible(cluster, state, observation.scratch, rule, c)
+        feasible = find_feasible(cluster, state, observation.scratch, rule, c)
         rule.cursor[0] = cursor
-        nodes = observation.scratch.nodes[:found].copy()
-        total_scores(cluster, state, rule, c, nodes, found)
-        return nodes, rule.totals[:found].astype(np.float64)
+        nodes = observation.scratch.nodes[:feasible].copy()
+        total_scores(cluster, state, rule, c, nodes, feasible)
+        return nodes, rule.totals[:feasible].astype(np.float64)
 
     def factors(self, observation: PodObservation, looked_at: I64, of: I64) -> dict[str, F64]:
         """By plugin of kube-scheduler, by feature of learned weights, else the one score that a rule has.
@@ -212,9 +212,9 @@ class RulePolicy:
         if rule.kind != KUBE:
             allowed = np.flatnonzero(observation.refusals() == 0).tolist()
             return {n: {self.name: node_score(cluster, state, rule, c, n)} for n in allowed}
-        found = find_feasible(cluster, state, observation.scratch, rule, c)
-        nodes = observation.scratch.nodes[:found].copy()
-        score_nodes(cluster, state, rule, c, nodes, found)
+        feasible = find_feasible(cluster, state, observation.scratch, rule, c)
+        nodes = observation.scratch.nodes[:feasible].copy()
+        score_nodes(cluster, state, rule, c, nodes, feasible)
         return {
             n: {
                 plugin: float(rule.weights[p] * rule.parts[p, i])
@@ -232,8 +232,8 @@ class RulePolicy:
             HEAP: "to the root of the scheduler's heap of scores",
         }.get(self.options.tie, "to the first in order")
         if self.options.kind != KUBE:
-            told = "" if self.options.linear is None else self.options.linear.note(observation.compiled)
-            return f"{told} Equal scores go {ties}.".lstrip()
+            message = "" if self.options.linear is None else self.options.linear.note(observation.compiled)
+            return f"{message} Equal scores go {ties}.".lstrip()
         wanted = feasible_target(nodes, self.options.percentage)
         sampling = f"The search stops at {wanted} feasible nodes of {nodes}. " if wanted < nodes else ""
         return f"{sampling}Kubernetes 1.{self.options.minor}: equal totals go {ties}."

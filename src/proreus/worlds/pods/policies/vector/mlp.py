@@ -34,12 +34,19 @@ MOST_INPUT = 1e6  # inputs beyond this are clipped, so that everything stays fin
 
 def layers_of(tensors: Mapping[str, NDArray[Any]], side: str) -> Layers:
     """The layers of "actor" or "critic", turned as the kernels read them."""
-    found: list[F32] = []
+    arrays: list[F32] = []
     for layer in (0, 2, 4):
         weight = np.asarray(tensors[f"{side}.{layer}.weight"], dtype=np.float32)
-        found.append(np.ascontiguousarray(weight.T))
-        found.append(np.ascontiguousarray(tensors[f"{side}.{layer}.bias"], dtype=np.float32))
-    return found[0], found[1], found[2], found[3], found[4], found[5]
+        arrays.append(np.ascontiguousarray(weight.T))
+        arrays.append(np.ascontiguousarray(tensors[f"{side}.{layer}.bias"], dtype=np.float32))
+    return (
+        arrays[0],
+        arrays[1],
+        arrays[2],
+        arrays[3],
+        arrays[4],
+        arrays[5],
+    )
 
 
 @compiled

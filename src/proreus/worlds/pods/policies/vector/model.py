@@ -115,8 +115,8 @@ class VectorScorer:
         return refusal(state_length, actions)
 
     def chances(self, state: F64, actions: int, mask: Bool | None) -> F64:
-        found: F64 = vector_scorer.chances_of(self._model, state, actions, _rows(mask, actions))
-        return found
+        chances: F64 = vector_scorer.chances_of(self._model, state, actions, _rows(mask, actions))
+        return chances
 
     def decide(self, state: F64, actions: int, mask: Bool | None, draw: float) -> tuple[int, float]:
         out = (np.empty(1, dtype=np.int64), np.empty(1))
@@ -153,8 +153,8 @@ class VectorMLP:
         return None
 
     def chances(self, state: F64, actions: int, mask: Bool | None) -> F64:
-        found: F64 = vector_mlp.chances_of(self._actor, state, actions, _rows(mask, actions))
-        return found
+        chances: F64 = vector_mlp.chances_of(self._actor, state, actions, _rows(mask, actions))
+        return chances
 
     def decide(self, state: F64, actions: int, mask: Bool | None, draw: float) -> tuple[int, float]:
         out = (np.empty(1, dtype=np.int64), np.empty(1))
@@ -292,8 +292,8 @@ def model_of(kind: str, tensors: Tensors, folder: Path) -> VectorModel:
 
 
 def _check(tensors: Tensors, name: str, shape: tuple[int, ...], folder: Path) -> None:
-    found = tensors.get(name)
-    if found is None or found.shape != shape or not np.isfinite(found).all():
+    tensor = tensors.get(name)
+    if tensor is None or tensor.shape != shape or not np.isfinite(tensor).all():
         raise InputError(f"needs finite numbers of shape {shape}", file=folder / WEIGHTS, field=name)
 
 

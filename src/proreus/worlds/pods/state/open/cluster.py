@@ -200,12 +200,12 @@ class OpenCluster:
 
     def pods_on(self, node: str) -> list[str]:
         """The pods that run on a node, the last that came first."""
-        state, found = self._room.state, []
+        state, names = self._room.state, []
         p = int(state.first[self._node_row(node)])
         while p >= 0:
-            found.append(self._pods[p].name)
+            names.append(self._pods[p].name)
             p = int(state.following[p])
-        return found
+        return names
 
     def add_pod(self, pod: Pod, node: str | None = None, devices: int = 0, since: float = 0.0) -> None:
         """A pod comes: it waits, or runs on `node` since then.

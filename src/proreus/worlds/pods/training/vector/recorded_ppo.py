@@ -189,9 +189,9 @@ class VectorPPO:
         if self._value_is_lost(experiences):
             self._mean, self._spread, self._seen = 0.0, 1.0, 0.0
             self.network.scale_value(0.0, 0.0)
-        found = [self._joined(stretches) for stretches in groups.values()]
-        self._measure_returns(np.concatenate([batch.targets for batch in found]).astype(np.float64))
-        usable = np.concatenate([batch.advantages[batch.teaches] for batch in found])
+        batches = [self._joined(stretches) for stretches in groups.values()]
+        self._measure_returns(np.concatenate([batch.targets for batch in batches]).astype(np.float64))
+        usable = np.concatenate([batch.advantages[batch.teaches] for batch in batches])
         centre, width = (usable.mean(), usable.std() + 1e-8) if len(usable) else (0.0, 1.0)
         return [
             replace(
@@ -199,7 +199,7 @@ class VectorPPO:
                 advantages=((batch.advantages - centre) / width).astype(np.float32),
                 targets=((batch.targets - self._mean) / self._spread).astype(np.float32),
             )
-            for batch in found
+            for batch in batches
         ]
 
     def _value_is_lost(self, experiences: Sequence[Experience]) -> bool:
@@ -409,5 +409,5 @@ def estimate(stretch: Experience, values: F64, weights: tuple[float, float]) -> 
     """
     rewards, ends = stretch.rewards.astype(np.float64), stretch.dones.astype(np.bool_)
     following = np.append(values, values[-1])
-    found = advantages(rewards[:, None], ends[:, None], following[:, None], weights)[:, 0]
-    return found, found + values
+    advantage = advantages(rewards[:, None], ends[:, None], following[:, None], weights)[:, 0]
+    return advantage, advantage + values

@@ -66,18 +66,18 @@ class ProvenPlan:
     def remark(self, budget: int, seconds: float) -> str:
         """What is proven, in a sentence."""
         if self.bound is None:
-            told = (
+            message = (
                 f"{self.pieces:,} pieces by annealing alone; to know how many there could be "
                 f"{needs_extra('solve')}"
             )
         elif self.proven:
-            told = f"proven: no plan of {budget} migrations leaves more than {self.bound:,} pieces"
+            message = f"proven: no plan of {budget} migrations leaves more than {self.bound:,} pieces"
         else:
-            told = (
+            message = (
                 f"{self.pieces:,} pieces; no plan leaves more than {self.bound:,}, so the gap is at most "
                 f"{100 * (self.bound - self.pieces) / self.bound:.2f} % after {seconds:g} s"
             )
-        return f"{told}; the clock ended it, another run may differ" if self.by_clock else told
+        return f"{message}; the clock ended it, another run may differ" if self.by_clock else message
 
 
 def find_plan(machines: Machines, budget: int, *, seconds: float, seed: int = 0) -> ProvenPlan:
@@ -87,21 +87,21 @@ def find_plan(machines: Machines, budget: int, *, seconds: float, seed: int = 0)
         return ProvenPlan(np.empty((0, 3), dtype=np.int64), pieces, pieces, by_clock=False)
     begin = time.perf_counter()
     deadline = begin + seconds
-    found = ProvenPlan(*_annealed(machines, budget, seed, 0), bound=None, by_clock=False)
+    proven_plan = ProvenPlan(*_annealed(machines, budget, seed, 0), bound=None, by_clock=False)
     took = time.perf_counter() - begin
-    found = _with_solver(machines, budget, found, deadline)
+    proven_plan = _with_solver(machines, budget, proven_plan, deadline)
     for again in range(1, _ROUNDS):
         took *= 2
-        if found.proven:
+        if proven_plan.proven:
             break
         if time.perf_counter() + took > deadline:
-            return ProvenPlan(found.plan, found.pieces, found.bound, by_clock=True)
+            return ProvenPlan(proven_plan.plan, proven_plan.pieces, proven_plan.bound, by_clock=True)
         began = time.perf_counter()
         plan, pieces = _annealed(machines, budget, seed, again)
         took = time.perf_counter() - began
-        if pieces > found.pieces:
-            found = ProvenPlan(plan, pieces, found.bound, found.by_clock)
-    return found
+        if pieces > proven_plan.pieces:
+            proven_plan = ProvenPlan(plan, pieces, proven_plan.bound, proven_plan.by_clock)
+    return proven_plan
 
 
 def _annealed(machines: Machines, budget: int, seed: int, again: int) -> tuple[I64, int]:
@@ -110,21 +110,21 @@ def _annealed(machines: Machines, budget: int, seed: int, again: int) -> tuple[I
     return best_part(machines, search_plan(machines, budget, options))
 
 
-def _with_solver(machines: Machines, budget: int, found: ProvenPlan, deadline: float) -> ProvenPlan:
+def _with_solver(machines: Machines, budget: int, proven_plan: ProvenPlan, deadline: float) -> ProvenPlan:
     """The same or a better plan, with a bound on all of them."""
     highs = highs_module()
     if highs is None:
-        return found
+        return proven_plan
     begin = time.perf_counter()
     kind, representative = kinds_of(machines)
     market = Market(*contents_of(machines, kind, representative), budget)
-    own = change_of(machines, kind, found.plan)
+    own = change_of(machines, kind, proven_plan.plan)
     changed = np.flatnonzero(own.any(axis=(1, 2)))
     market.keep(changed, own[changed])
     enough = begin + _FOR_PRICES * (deadline - begin)
     priced = lowest_bound(highs, market, enough)
     by_clock = time.perf_counter() > enough
-    plan, pieces = found.plan, found.pieces
+    plan, pieces = proven_plan.plan, proven_plan.pieces
     bound = max(whole_pieces(machines) + math.floor(priced.bound + 1e-6), pieces)
     for lot, breadth in enumerate(_TRIES):
         left = deadline - time.perf_counter()

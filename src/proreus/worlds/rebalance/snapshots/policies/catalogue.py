@@ -34,8 +34,8 @@ def _rule(what: str, chooser: Callable[[int], Choose]) -> Rule:
 
 def _searching(name: str, options: SnapshotTuning, seed: int) -> SnapshotPolicy:
     def plan(machines: Machines, budget: int, seed: int) -> tuple[I64, str]:
-        found = find_plan(machines, budget, seconds=options.seconds, seed=seed)
-        return found.plan, found.remark(budget, options.seconds)
+        proven_plan = find_plan(machines, budget, seconds=options.seconds, seed=seed)
+        return proven_plan.plan, proven_plan.remark(budget, options.seconds)
 
     return SnapshotPlanner(name, plan, seed)
 
@@ -51,12 +51,12 @@ def _exact(name: str, options: SnapshotTuning, seed: int) -> SnapshotPolicy:
 
     def plan(machines: Machines, budget: int, seed: int) -> tuple[I64, str]:
         needed_highs()
-        found = find_plan(machines, budget, seconds=min(seconds, options.seconds), seed=seed)
-        if found.bound is not None and not found.proven:
-            solved = solve(machines, budget, seconds=seconds, start=found.plan)
-            bound = min(solved.bound, found.bound)
-            found = ProvenPlan(solved.plan, solved.pieces, bound, by_clock=not solved.optimal)
-        return found.plan, found.remark(budget, seconds)
+        proven_plan = find_plan(machines, budget, seconds=min(seconds, options.seconds), seed=seed)
+        if proven_plan.bound is not None and not proven_plan.proven:
+            solved = solve(machines, budget, seconds=seconds, start=proven_plan.plan)
+            bound = min(solved.bound, proven_plan.bound)
+            proven_plan = ProvenPlan(solved.plan, solved.pieces, bound, by_clock=not solved.optimal)
+        return proven_plan.plan, proven_plan.remark(budget, seconds)
 
     return SnapshotPlanner(name, plan, seed)
 

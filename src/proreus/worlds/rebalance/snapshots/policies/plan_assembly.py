@@ -81,17 +81,17 @@ def assemble(highs: Any, machines: Machines, priced: Priced, budget: int, effort
 
 def _with_room(machines: Machines, representative: I64, priced: Priced) -> _Columns:
     """The candidates that leave no NUMA node without memory (or cores)."""
-    found: Candidates = priced.candidates
+    candidates: Candidates = priced.candidates
     double, demand = machines.double[representative], machines.demand[representative]
-    moved = found.change.copy()
-    moved[:, 1] += np.where(double, found.change[:, 0], 0)
-    before = machines.free[found.machine]
+    moved = candidates.change.copy()
+    moved[:, 1] += np.where(double, candidates.change[:, 0], 0)
+    before = machines.free[candidates.machine]
     after = before - moved @ demand
     size = machines.size[0]
     gain = (after[:, :, CPU] // size - before[:, :, CPU] // size).sum(axis=1)
-    net, comes = found.change.sum(axis=1), np.maximum(found.change, 0).sum(axis=(1, 2))
+    net, comes = candidates.change.sum(axis=1), np.maximum(candidates.change, 0).sum(axis=(1, 2))
     worth = gain - net @ priced.prices[:-1] - priced.prices[-1] * comes
-    columns = _Columns(found.machine, found.change, gain, net, comes, worth)
+    columns = _Columns(candidates.machine, candidates.change, gain, net, comes, worth)
     return columns.only(np.flatnonzero((after >= 0).all(axis=(1, 2)) & (worth >= -_LOSING)))
 
 

@@ -65,8 +65,8 @@ def _adaptive(
     return MovePolicy(name, ADAPTIVE, seed, experts=read_experts(checkpoint, folder).at(price))
 
 
-def _weighed(options: MovePolicyOptions, told: str) -> MovePolicyOptions:
-    return replace(options, objective=told)
+def _weighed(options: MovePolicyOptions, objective: str) -> MovePolicyOptions:
+    return replace(options, objective=objective)
 
 
 def _learned(

@@ -93,5 +93,5 @@ class MovePolicy:
         if self.experts is not None:
             found = int(nearest(figures, self.experts.stands))
             weights = self.experts.weights[found] if found >= 0 else np.zeros(len(FEATURES))
-        told = explained(self.name, weights, observation, decision)
-        return replace(told, note=f"{who} {told.note}".strip())
+        explanation = explained(self.name, weights, observation, decision)
+        return replace(explanation, note=f"{who} {explanation.note}".strip())

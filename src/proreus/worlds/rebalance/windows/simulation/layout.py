@@ -26,13 +26,13 @@ def layout_of(
     """The deployment in that layout; `asked` [pods, 2] in place of the standing requests."""
     requests = deployment.standing if asked is None else asked
     assigned = shared_out(requests, deployment.where, deployment.capacity, sharing)
-    found: dict[str, Any] = {}
+    layout: dict[str, Any] = {}
     for n, name in enumerate(deployment.node_names):
         here = np.flatnonzero(deployment.where == n).tolist()
         total = deployment.capacity[n]
         # Rounding may leave a hair less than nothing.
         remain = np.maximum(total - assigned[here].sum(axis=0), 0.0)
-        found[name] = {
+        layout[name] = {
             **{f"total_{kind}": _number(total[k]) for k, kind in enumerate(RESOURCES)},
             **{f"remain_{kind}": _number(remain[k]) for k, kind in enumerate(RESOURCES)},
             "pods": [
@@ -45,7 +45,7 @@ def layout_of(
                 for p in here
             ],
         }
-    return found
+    return layout
 
 
 def _standing(amount: F64) -> dict[str, float | int]:

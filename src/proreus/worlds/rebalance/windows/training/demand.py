@@ -16,14 +16,14 @@ _LOOKS, _DEPLOYMENTS = 24, 4
 
 def mean_figures(scenario: WindowScenario) -> F64:
     """The mean figures of the training part."""
-    found = []
+    name = []
     for seed in range(1 if scenario.file is not None else _DEPLOYMENTS):
         world = scenario.of_part("train").load(seed)
         first, last = part_of_windows("train", world.windows.windows)
         for window in np.linspace(first + 1, last - 1, _LOOKS).astype(int).tolist():
             world.begin(window, window + 1)
-            found.append(hosting_figures(world.hosting))
-    return np.mean(found, axis=0)
+            name.append(hosting_figures(world.hosting))
+    return np.mean(name, axis=0)
 
 
 def expert_weights(policy: MovePolicy, scenario: WindowScenario) -> F64 | None:

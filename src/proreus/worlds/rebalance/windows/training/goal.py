@@ -90,12 +90,12 @@ def starting_weights(config: MovesESConfig, scenario: WindowScenario) -> F64:
     """float64[features] from which the search starts; of a policy that adapts, those for the scenario."""
     if config.start != "rule":
         policy = make_move_policy(config.start)
-        found = None
+        weights = None
         if isinstance(policy, MovePolicy):
-            found = policy.weights if policy.kind == LEARNED else expert_weights(policy, scenario)
-        if found is None:
+            weights = policy.weights if policy.kind == LEARNED else expert_weights(policy, scenario)
+        if weights is None:
             raise UsageError(f"--start {config.start}: it has no weights to start from")
-        return found
+        return weights
     return balance_weights() if config.views else all_weights(_relieving_weights())
 
 
@@ -135,7 +135,7 @@ class WindowsGoal:
     def fitness(self, members: Sequence[F64], drawn: Drawn) -> tuple[list[float], dict[str, int]]:
         """Gain over the hotspot rule in cost, per member, mean over the scenarios."""
         seeds, offset = drawn
-        policies = [_HOTSPOT, *(_scorer(self._with(one)) for one in members)]
+        policies = [_HOTSPOT, *(_scorer(self._with(member)) for member in members)]
         cost = self._cost(self._played(policies, self._train, seeds, offset).mean(axis=2))
         return [float(row.mean()) for row in cost[:1] - cost[1:]], {}
 

@@ -76,9 +76,9 @@ class VmPlanner:
         """
         places, values = self._thought(observation)
         if values.size == 0:
-            why, found = self._why_none(observation, places), self.base.explain(observation)
-            note = f"As {self.base.name} decides; no future was played ({why}). {found.note}"
-            return replace(found, policy=self.name, note=note)
+            why, explanation = self._why_none(observation, places), self.base.explain(observation)
+            note = f"As {self.base.name} decides; no future was played ({why}). {explanation.note}"
+            return replace(explanation, policy=self.name, note=note)
         chosen, means = _best(places, values), values.mean(axis=1).tolist()
         what = _OUTCOMES[observation.treatment.full]
         scores = {place: {what: round(mean, 2)} for place, mean in zip(places, means, strict=True)}
