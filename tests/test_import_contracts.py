@@ -15,7 +15,7 @@ _LINTER = Path(sys.executable).with_name("lint-imports")
 _HOLES = [
     ("engine/trace/log.py", "proreus.worlds.rebalance.snapshots.simulation", "The engine knows"),
     ("engine/trace/log.py", "proreus.worlds.inference.document", "The engine knows"),
-    ("serving/hosts.py", "proreus.worlds.rebalance.windows.play", "The service knows"),
+    ("serving/allowed_hosts.py", "proreus.worlds.rebalance.windows.play", "The service knows"),
     ("worlds/inference/env.py", "proreus.worlds.inference.policies", "Environments are for any learner"),
     ("worlds/inference/training/__init__.py", "gymnasium", "Training needs neither"),
     ("worlds/rebalance/windows/training/__init__.py", "rich", "Training needs neither"),
