@@ -6,7 +6,7 @@ BASE := $(VENV)/.base-installed
 FULL := $(VENV)/.full-installed
 ENGINE := $(VENV)/.engine-installed
 
-.PHONY: help demo test again up check golden bench map tables protos clean
+.PHONY: help demo test again nightly up check golden bench map tables protos clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -36,16 +36,19 @@ demo: $(BASE) ## set up, compare the pod policies, end with the path of an HTML 
 
 # Hundreds of processes start in these: where bytecode may not be written (PYTHONDONTWRITEBYTECODE, as images of
 # Python set it) each would compile all sources again, and pytest would rewrite every test at every start.
-test again golden: export PYTHONDONTWRITEBYTECODE =
+test again nightly golden: export PYTHONDONTWRITEBYTECODE =
 
 # Work is stolen, not dealt out: the tests of a file stay together, so what they share is made once. Four workers
 # for two cores: a third of the tests mostly wait, for processes that they start and kill, and others compute
 # meanwhile.
-test: $(FULL) ## set up, run the whole test suite (slow golden runs apart)
-	$(BIN)/python -m pytest -n 4 --dist worksteal -m 'not golden' tests
+test: $(FULL) ## set up, run the test suite (what is long by nature is in nightly, real traces in golden)
+	$(BIN)/python -m pytest -n 4 --dist worksteal -m 'not golden and not nightly' tests
 
 again: $(FULL) ## of the last run of the suite, those that failed, one by one; an error where none did
 	$(BIN)/python -m pytest -n 0 --last-failed --last-failed-no-failures none -m 'not golden' tests
+
+nightly: $(FULL) ## the tests that are long by nature
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m nightly tests
 
 golden: $(FULL) ## reproduce the published figures on real traces (set PROREUS_DATA)
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m golden tests
