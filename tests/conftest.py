@@ -15,7 +15,7 @@ from typing import TypeVar
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import parts
+from tests import nightly, parts
 
 # The same examples every time and no clock: what fails here fails everywhere, busy machine or not.
 settings.register_profile(
@@ -55,6 +55,13 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.enable()
         gc.freeze()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What is long by nature waits for `make nightly`."""
+    for item in items:
+        if nightly.is_nightly(item.nodeid):
+            item.add_marker(pytest.mark.nightly)
 
 
 @pytest.fixture(scope="session", autouse=True)
