@@ -97,8 +97,8 @@ class WorldEnv(gymnasium.Env[Any, np.int64], ABC):
 
     def _stepped(self, worth: float) -> Stepped:
         """What a step came to."""
-        observation, terminated, truncated, found = self._now()
-        info = {"action_mask": self._mask(), **found}
+        observation, terminated, truncated, extra = self._now()
+        info = {"action_mask": self._mask(), **extra}
         if self._own_reward is not None:
             info["worth"] = worth
             worth = float(self._own_reward(self, worth, info))

@@ -105,10 +105,10 @@ def _apply(
 def _revision(client: Client, path: str) -> str | None:
     """That of the object that stands there; None: there is none."""
     try:
-        found: dict[str, Any] = client.get(path)
+        current: dict[str, Any] = client.get(path)
     except ApiRefused as refused:
         if refused.code != _NOT_FOUND:
             raise
         return None
-    revision: str = found["metadata"]["resourceVersion"]
+    revision: str = current["metadata"]["resourceVersion"]
     return revision

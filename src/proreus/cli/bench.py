@@ -42,7 +42,7 @@ SHARED = {
 def benches() -> dict[str, str]:
     """Name -> "module:function", imported when it is asked for."""
     of_worlds = {name: world(name).bench for name in registered()}
-    return {**{name: found for name, found in of_worlds.items() if found}, **SHARED}
+    return {**{name: target for name, target in of_worlds.items() if target}, **SHARED}
 
 
 def find(reference: str) -> Bench:

@@ -76,9 +76,9 @@ def _unit_of(run: Path) -> str:
     """Of the measure that the run's first scenario is judged by; "": it cannot be told from here."""
     try:
         settings = read_settings(run)
-        found = world(str(settings["world"]))
-        scenario = read_back(found, settings["scenarios"][0], None)
+        trained_world = world(str(settings["world"]))
+        scenario = read_back(trained_world, settings["scenarios"][0], None)
     except (ProreusError, ValueError):  # its data, or the module that it comes from, is elsewhere
         return ""
-    unit = found.measures[scenario.yardstick()[0]].unit
+    unit = trained_world.measures[scenario.yardstick()[0]].unit
     return "points" if unit.startswith("%") else unit

@@ -66,7 +66,7 @@ def _found(name: str) -> tuple[Dataset, tuple[Remote, ...]]:
     """The dataset of a name in whichever world, and its public files."""
     family = name.partition("/")[0]
     known: dict[str, Dataset] = {}
-    for datasets in (world(one).datasets for one in registered()):
+    for datasets in (world(world_name).datasets for world_name in registered()):
         known |= datasets
         key = next((key for key in (name, f"{name}/*", f"{family}/*") if key in datasets), None)
         if key is None:

@@ -65,8 +65,8 @@ def run(words: Sequence[str]) -> int:
         path = path_of(POD, arguments.namespace, name, "exec")
         wanted = Talk(path, arguments.container, tuple(command), arguments.stdin, arguments.tty)
         code = talk(client.address, wanted, said.take)
-    told = {stream: bytes(text).decode(errors="replace") for stream, text in said.kept.items()}
-    write_json(arguments.common, {"exitCode": code, **told})
+    streams = {stream: bytes(text).decode(errors="replace") for stream, text in said.kept.items()}
+    write_json(arguments.common, {"exitCode": code, **streams})
     return code
 
 

@@ -83,8 +83,8 @@ def _parsed(world: World, able: Sequence[str], words: Sequence[str]) -> Any:
         f"Worlds that can be tuned for: {', '.join(able)}.\n\n"
         f"Example: {world.examples.get('tune', f'proreus tune {world.name} --from {world.presets[0]}')}"
     )
-    found: tuple[str, Any] = parse_named(kind, "tune", ("world", able), words, description)
-    return found[1]
+    parsed: tuple[str, Any] = parse_named(kind, "tune", ("world", able), words, description)
+    return parsed[1]
 
 
 def _taken(world: World) -> dict[str, Any]:

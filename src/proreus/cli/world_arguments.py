@@ -37,7 +37,10 @@ def parse_in_world(verb: str, world: World, words: Sequence[str], kind: type[Fla
     about = "The policy" if usual == "policy" else "Policies, separated by commas"
     names = f"{about}: a name, the path of a checkpoint or run, or file.py:Class."
     if several:
-        usually = (f"{','.join(one.main[:count])} over {one.what}" for one in _catalogues(world))
+        usually = (
+            f"{','.join(each_catalogue.main[:count])} over {each_catalogue.what}"
+            for each_catalogue in _catalogues(world)
+        )
         names = f"{names} Default: {'; '.join(usually)}."
     more: list[tuple[str, Any, Any]] = [
         (usual, Annotated[str, tyro.conf.arg(help=names)], field(default="" if several else default)),

@@ -164,7 +164,7 @@ def _signed_interval(estimate: Estimate, digits: int) -> str:
 
 def as_json(judged: Judged, about: About) -> Mapping[str, Any]:
 
-    def told(estimate: Estimate | None) -> Mapping[str, Any] | None:
+    def interval_of(estimate: Estimate | None) -> Mapping[str, Any] | None:
         return (
             None if estimate is None else {"mean": estimate.mean, "low": estimate.low, "high": estimate.high}
         )
@@ -178,6 +178,6 @@ def as_json(judged: Judged, about: About) -> Mapping[str, Any]:
         "level_rules": list(judged.level_rules),
         "training": judged.training.value,
         "checkpoint": str(about.checkpoint) if judged.advice == CANDIDATE else None,
-        "means": {name: told(mean) for name, mean in judged.means.items()},
-        "gains": {name: told(gain.estimate) for name, gain in gains if gain is not None},
+        "means": {name: interval_of(mean) for name, mean in judged.means.items()},
+        "gains": {name: interval_of(gain.estimate) for name, gain in gains if gain is not None},
     }

@@ -151,7 +151,7 @@ class Entry:
     def number(self, *, minimum: float = 0.0) -> float:
         """A finite number of at least `minimum`."""
         try:
-            return parse_number(self._written("a number"), minimum=minimum, told=self._told())
+            return parse_number(self._written("a number"), minimum=minimum, wording=self._told())
         except ValueError as error:
             raise self.fail(str(error)) from None
 

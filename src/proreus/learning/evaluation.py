@@ -54,7 +54,7 @@ class Judge(Generic[S, P]):
     def gains(self, make: Callable[[], P], scenarios: Sequence[S], seeds: int) -> dict[str, float]:
         """Scenario -> mean gain over its strongest rule, in the measure's unit; `make`: one for each run."""
         return {
-            name: float(np.mean(found)) for name, found in self.each(make, scenarios, range(seeds)).items()
+            name: float(np.mean(gains)) for name, gains in self.each(make, scenarios, range(seeds)).items()
         }
 
     def each(self, make: Callable[[], P], scenarios: Sequence[S], seeds: Sequence[int]) -> dict[str, F64]:

@@ -45,7 +45,7 @@ def fit(parameters: Sequence[Tensor], loss: Callable[[], Tensor], iterations: in
     search.step(evaluated)  # type: ignore[no-untyped-call]
     for parameter in parameters:
         parameter.requires_grad_(False)
-    found = float(loss())
-    if not torch.isfinite(torch.tensor(found)):
-        raise WorkError(f"imitate: the loss is {found}: choose another --decay")
-    return found
+    least = float(loss())
+    if not torch.isfinite(torch.tensor(least)):
+        raise WorkError(f"imitate: the loss is {least}: choose another --decay")
+    return least

@@ -76,5 +76,5 @@ def same_weights(arrays: Arrays, other: Arrays) -> bool:
     return arrays.keys() == other.keys() and all(np.array_equal(arrays[name], other[name]) for name in arrays)
 
 
-def _interval(found: Estimate) -> str:
-    return "" if found.low is None else f" (95 % interval {found.low:+.2f} to {found.high:+.2f})"
+def _interval(estimate: Estimate) -> str:
+    return "" if estimate.low is None else f" (95 % interval {estimate.low:+.2f} to {estimate.high:+.2f})"

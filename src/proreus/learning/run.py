@@ -244,9 +244,9 @@ def _end(
     if known is not None:
         return Improvement.from_json(known).words
     best = run.best.tensors
-    found = Improvement() if same_weights(best, start) else improvement(confirm(start), confirm(best))
-    run.end(found, start)
-    return found.words
+    improved = Improvement() if same_weights(best, start) else improvement(confirm(start), confirm(best))
+    run.end(improved, start)
+    return improved.words
 
 
 def _told(learner: GradientLearner, report: UpdateReport) -> RunStatus:

@@ -97,7 +97,7 @@ def specialise(
 
     starts = search.starts or {LEARNED: goal.start}
     gains = {name: mean_gain(goal.validate(vector)) for name, vector in starts.items()}
-    name = max(gains, key=lambda one: gains[one])  # the first of equals
+    name = max(gains, key=lambda start: gains[start])  # the first of equals
     best = gains[name]
     message = f"start: held out {best:+.2f}" + (f" ({name})" if search.starts else "")
     trained_specialist = TrainedSpecialist(kept(goal.tensors(starts[name]), best, 0), 0, message, name)

@@ -55,7 +55,9 @@ def attribute_of(reference: str, what: str) -> Any:
     try:
         return getattr(module, attribute)
     except AttributeError:
-        near = [name for name, one in vars(module).items() if callable(one) and not name.startswith("_")]
+        near = [
+            name for name, member in vars(module).items() if callable(member) and not name.startswith("_")
+        ]
         has = f" (it has {', '.join(near)})" if near else ""
         raise UsageError(f"{what} {reference!r}: there is no {attribute!r} in {place}{has}") from None
 
@@ -99,13 +101,13 @@ class _SourceLoader(SourceFileLoader):
 class ForeignPolicy:
     """A policy from outside the package as one of ours; it needs a `decide` and nothing else."""
 
-    def __init__(self, name: str, found: Any, seed: int) -> None:
+    def __init__(self, name: str, source: Any, seed: int) -> None:
         self.name = name
-        self._found = found
+        self._found = source
         with told_as_its_own(f"policy {name}"):
-            self._policy = _made(found, seed)
+            self._policy = _made(source, seed)
             # Looking is running its code, too, where these are properties.
-            offers = [one for one in _OFFERED if callable(getattr(self._policy, one, None))]
+            offers = [method for method in _OFFERED if callable(getattr(self._policy, method, None))]
         if "decide" not in offers:
             raise UsageError(f"policy {name!r}: {type(self._policy).__name__} has no method `decide`")
         if "explain" in offers:
@@ -147,17 +149,17 @@ class ForeignPolicy:
         return explanation
 
 
-def _made(found: Any, seed: int) -> Any:
+def _made(source: Any, seed: int) -> Any:
     """A policy from a class or a function, with the seed where it takes one; or a copy of the policy itself,
     so that no run remembers another."""
-    if not (inspect.isclass(found) or inspect.isroutine(found)):
-        fresh: Callable[[int], Any] | None = getattr(found, "fresh", None)
-        return copy.deepcopy(found) if fresh is None else fresh(seed)
+    if not (inspect.isclass(source) or inspect.isroutine(source)):
+        fresh: Callable[[int], Any] | None = getattr(source, "fresh", None)
+        return copy.deepcopy(source) if fresh is None else fresh(seed)
     try:
-        takes_seed = "seed" in inspect.signature(found).parameters
+        takes_seed = "seed" in inspect.signature(source).parameters
     except ValueError:  # something built in, which has no signature
         takes_seed = False
-    make: Callable[..., Any] = found
+    make: Callable[..., Any] = source
     return make(seed=seed) if takes_seed else make()
 
 

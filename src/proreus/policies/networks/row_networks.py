@@ -44,10 +44,10 @@ class Agents(nn.Module):
 
     def forward(self, rows: Tensor, context: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """(utility of taking [B, 2 N], utility of passing [B, N], the whole [B, H])."""
-        found, whole = self.trunk(rows, context)
-        found = torch.relu(found + self.from_whole(whole).unsqueeze(1))
-        take = self.take(found).squeeze(-1)
-        servers = found.reshape(len(found), -1, 2, found.shape[2]).mean(2)  # each knows both its rows
+        encoded, whole = self.trunk(rows, context)
+        encoded = torch.relu(encoded + self.from_whole(whole).unsqueeze(1))
+        take = self.take(encoded).squeeze(-1)
+        servers = encoded.reshape(len(encoded), -1, 2, encoded.shape[2]).mean(2)  # each knows both its rows
         return take, self.skip(servers).squeeze(-1), whole
 
     def bids(self, rows: Tensor, context: Tensor) -> Tensor:
@@ -113,8 +113,8 @@ class ActorCritic(nn.Module):
 
     def logits(self, rows: Tensor, context: Tensor) -> Tensor:
         """[B, 2 N] of all choices, legal or not."""
-        found, whole = self.actor(rows, context)
-        logits: Tensor = self.logit(torch.relu(found + self.from_whole(whole).unsqueeze(1))).squeeze(-1)
+        encoded, whole = self.actor(rows, context)
+        logits: Tensor = self.logit(torch.relu(encoded + self.from_whole(whole).unsqueeze(1))).squeeze(-1)
         return logits
 
     def values(self, rows: Tensor, context: Tensor) -> Tensor:
