@@ -102,7 +102,7 @@ class WorkflowsEnv(WorldEnv):
     def place(self, assigned: list[Assign]) -> Stepped:
         """Several placements as one step."""
         run, self._illegal = self._going(), False
-        return self._stepped(sum(run.apply(one) for one in assigned))
+        return self._stepped(sum(run.apply(assignment) for assignment in assigned))
 
     def action_masks(self) -> Bool:
         """bool[K]: the legal actions now, under the name that sb3-contrib looks for."""

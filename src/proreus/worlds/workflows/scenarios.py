@@ -190,7 +190,7 @@ def parse_scenario(name: str, data: Path | None) -> WorkflowsScenario:
     """The scenario of that name; `data`: the folder of datasets."""
     match = re.fullmatch(_NAME, name)
     if match is None or match["scenario"] not in SCENARIOS:
-        known = [*SCENARIOS, *(f"{dataset}/{one}" for dataset in DATASETS for one in SCENARIOS)]
+        known = [*SCENARIOS, *(f"{dataset}/{preset}" for dataset in DATASETS for preset in SCENARIOS)]
         raise unknown_name("scenario", name, known)
     scenario = replace(SCENARIOS[match["scenario"]], name=name)
     if match["count"] is not None:

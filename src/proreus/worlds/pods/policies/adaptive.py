@@ -153,16 +153,16 @@ def _trained(
     config: Mapping[str, object], experts: tuple[str, ...], objectives: tuple[str, ...], folder: Path
 ) -> dict[str, tuple[str, ...]]:
     """What a card says of which expert was trained for what; cards of before say nothing."""
-    found = config.get("trained", {})
-    if not isinstance(found, Mapping) or not set(found) <= set(experts):
+    trained = config.get("trained", {})
+    if not isinstance(trained, Mapping) or not set(trained) <= set(experts):
         raise InputError("needs the objectives of each expert", file=folder, field="config.trained")
-    told = {expert: names_in(found, expert, folder, "config.trained") for expert in found}
-    for expert, names in told.items():
+    by_expert = {expert: names_in(trained, expert, folder, "config.trained") for expert in trained}
+    for expert, names in by_expert.items():
         if not set(names) <= set(objectives):
             raise InputError(
                 f"needs objectives of {', '.join(objectives)}", file=folder, field=f"config.trained.{expert}"
             )
-    return told
+    return by_expert
 
 
 def _wished(objectives: tuple[str, ...], wishes: Mapping[str, float]) -> tuple[float, ...]:

@@ -61,9 +61,9 @@ class PodCodec:
                 parts.append(_packed((name, len(now), changes[at : at + _PORTION])))
         return parts
 
-    def decision(self, told: Any, /) -> Decision:
+    def decision(self, answer: Any, /) -> Decision:
         """From JSON."""
-        match told:
+        match answer:
             case ["place", int(node), int(devices)] if 0 <= devices < _MOST_DEVICES:
                 return Place(node, devices)
             case ["preempt", int(node)]:
@@ -73,7 +73,7 @@ class PodCodec:
             case ["reject"]:
                 return Reject()
             case _:
-                raise IllegalDecision(f"{str(told)[:80]} is no decision about a pod")
+                raise IllegalDecision(f"{str(answer)[:80]} is no decision about a pod")
 
 
 class PodShown:
@@ -159,7 +159,7 @@ def _changes(sent: list[Any], now: Sequence[Any]) -> list[tuple[int, Any]]:
             continue
         before += [None] * (len(after) - len(before))
         changes += [
-            (at + k, one) for k, (old, one) in enumerate(zip(before, after, strict=True)) if old is not one
+            (at + k, new) for k, (old, new) in enumerate(zip(before, after, strict=True)) if old is not new
         ]
     sent.extend([None] * (len(now) - len(sent)))
     for index, entry in changes:

@@ -187,19 +187,19 @@ def class_terms(spec: PodSpec, add: Callable[[str, PodSelection], int]) -> Class
     def selection(*terms: PodTerm) -> PodSelection:
         return PodSelection(tuple((term.selector, term.namespaces or (spec.namespace,)) for term in terms))
 
-    def one(term: PodTerm) -> int:
+    def numbered(term: PodTerm) -> int:
         return add(term.topology_key, selection(term))
 
     # A pod counts for required affinity only where all terms select it.
     wanted = selection(*spec.affinity.required)
     need = [add(term.topology_key, wanted) for term in spec.affinity.required]
-    avoid = [one(term) for term in spec.anti_affinity.required]
+    avoid = [numbered(term) for term in spec.anti_affinity.required]
     like = [
-        Weighted(one(term), sign * weight)
+        Weighted(numbered(term), sign * weight)
         for part, sign in ((spec.affinity, 1), (spec.anti_affinity, -1))
         for weight, term in part.preferred
     ]
-    hard = [Weighted(one(term), HARD_AFFINITY_WEIGHT) for term in spec.affinity.required]
+    hard = [Weighted(numbered(term), HARD_AFFINITY_WEIGHT) for term in spec.affinity.required]
     spread = [_spread_of(item, spec, add) for item in spec.spread]
     return ClassTerms(need, wanted.picks(group_of(spec)), avoid, like, like + hard, spread)
 

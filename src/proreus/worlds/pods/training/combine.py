@@ -176,9 +176,11 @@ def _together(experts: dict[str, _Expert]) -> Checkpoint:
     )
     tensors = {
         "stands": np.array([expert.stands for expert in experts.values()]),
-        "weights": np.array([[one.weights for one in row] for row in weighs]),
+        "weights": np.array([[scorer.weights for scorer in row] for row in weighs]),
     }
-    if any(one.gaps.size for row in weighs for one in row):
+    if any(scorer.gaps.size for row in weighs for scorer in row):
         alike = np.zeros(LEVELS)
-        tensors["gaps"] = np.array([[one.gaps if one.gaps.size else alike for one in row] for row in weighs])
+        tensors["gaps"] = np.array(
+            [[scorer.gaps if scorer.gaps.size else alike for scorer in row] for row in weighs]
+        )
     return Checkpoint(card, tensors)

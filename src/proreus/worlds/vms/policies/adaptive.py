@@ -80,10 +80,10 @@ class AdaptiveVmPolicy:
         return replace(by_turns, easy=first_fit_while_easy()) if self.experts.packs_while_easy else by_turns
 
     def _nearest(self, treatment: Treatment, capacity: I32, stage: Stage = "both") -> VmRulePolicy:
-        found = self.experts.nearest(cluster_figures(treatment, capacity, stage))
-        if found is None:
+        expert = self.experts.nearest(cluster_figures(treatment, capacity, stage))
+        if expert is None:
             return VmRulePolicy(self.name, untrained(treatment.full)[0], self.seed)
-        scorer = self.experts.scorers[found]
+        scorer = self.experts.scorers[expert]
         return VmRulePolicy(self.name, scorer.kind, self.seed, scorer.weights)
 
     def fresh(self, seed: int) -> AdaptiveVmPolicy:
@@ -127,8 +127,8 @@ class AdaptiveVmPolicy:
         return self._known[cluster]
 
     def _told(self, treatment: Treatment, observation: VmObservation, stage: Stage = "both") -> str:
-        found = self.experts.nearest(cluster_figures(treatment, observation.servers.capacity, stage))
-        if found is None:
+        expert = self.experts.nearest(cluster_figures(treatment, observation.servers.capacity, stage))
+        if expert is None:
             rule = untrained(treatment.full)[1]
             return f"The cluster is unlike anything that was trained on: {rule} decides."
-        return f"Weights for a cluster like {self.experts.names[found]}."
+        return f"Weights for a cluster like {self.experts.names[expert]}."

@@ -68,7 +68,7 @@ class _Reading:
         return value
 
     def texts(self, value: Any, field: str) -> list[str]:
-        return [str(one) for one in self.sequence([] if value is None else value, field)]
+        return [str(item) for item in self.sequence([] if value is None else value, field)]
 
     def number(self, value: Any, field: str, most: float) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float):

@@ -48,8 +48,8 @@ class WorkflowsObservation:
 
     def rented(self) -> Bool:
         """[N] which machines are paid for now."""
-        found: Bool = self.state.until > self.now
-        return found
+        paid: Bool = self.state.until > self.now
+        return paid
 
     def finish(self, task: int, node: int) -> float:
         """When a ready task would end on a machine."""

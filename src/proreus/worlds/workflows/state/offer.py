@@ -60,8 +60,8 @@ def _rented_speed(work: WorkflowsWork, state: WorkflowsState) -> float:
 @compiled
 def pass_over(work: WorkflowsWork, state: WorkflowsState) -> bool:
     """The task on offer waits; whether now all that may be offered do."""
-    one = offered(work, state)
-    workflow, enough = work.workflow[one], _AS_LONG * work.runtime[one]
+    offered_task = offered(work, state)
+    workflow, enough = work.workflow[offered_task], _AS_LONG * work.runtime[offered_task]
     for at in range(state.tally[READIES]):
         task = state.ready[at]
         if work.workflow[task] == workflow and work.runtime[task] >= enough and not state.passed[task]:
