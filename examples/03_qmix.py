@@ -103,11 +103,11 @@ def kept(
     for update in updates:
         if update.number % 3 == 0:
             choose = policy(update.tensors())
-            found = judge(lanes, choose, seed=5)
-            if found > most:
-                best, most = choose, found
+            score = judge(lanes, choose, seed=5)
+            if score > most:
+                best, most = choose, score
             steps = update.figures["steps"]
-            print(f"\r{name} {steps:,.0f} choices, held out {found:.1f}, best {most:.1f}", end="", flush=True)
+            print(f"\r{name} {steps:,.0f} choices, held out {score:.1f}, best {most:.1f}", end="", flush=True)
     print()
     if best is None:
         raise SystemExit(f"{name}: more steps are needed, such as --steps 50000")

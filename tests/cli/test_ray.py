@@ -151,8 +151,8 @@ def test_an_evolution_is_the_same_over_ray(
     alone: AloneShell, words: tuple[str, ...], proreus: Proreus, tmp_path: Path
 ) -> None:
     """Threads here, or tasks of a cluster: members are rated alike."""
-    told = command(*words, "--ray", ADDRESS, "--out", "out")
-    ended = alone.run(tmp_path / "ray", '"$@"', *told)
+    argv = command(*words, "--ray", ADDRESS, "--out", "out")
+    ended = alone.run(tmp_path / "ray", '"$@"', *argv)
     assert ended.code == 0, ended
     assert proreus(*words, "--processes", "2", "--out", "here").code == 0
     assert untimed(tmp_path / "ray/out") == untimed(tmp_path / "here")

@@ -60,8 +60,8 @@ def test_paths_of_the_api_are_paths_of_the_address(
     message = kubectl("cluster-info")
     assert cluster.ready["api"].replace("http:", "https:") in message and cluster.token not in message
     assert "owner" in kubectl("auth", "whoami") and "yes" in kubectl("auth", "can-i", "create", "pods")
-    found = [str(path) for path in tmp_path.rglob("*")]
-    assert found and not any(cluster.token in path for path in found), "kubectl names folders after addresses"
+    paths = [str(path) for path in tmp_path.rglob("*")]
+    assert paths and not any(cluster.token in path for path in paths), "kubectl names folders after addresses"
 
 
 def test_a_proxy_hands_on_what_it_is_asked(kubectl: Kubectl) -> None:

@@ -23,8 +23,8 @@ POD = (
 
 
 def running(ask: Ask) -> list[str]:
-    found = ask("get", "pods", "-l", "app=web", "-o", "json").out
-    pods = json.loads(found)["items"]
+    listing = ask("get", "pods", "-l", "app=web", "-o", "json").out
+    pods = json.loads(listing)["items"]
     return [pod["metadata"]["name"] for pod in pods if pod["status"].get("phase") == "Running"]
 
 

@@ -40,8 +40,8 @@ def random_tensors(kind: str, nodes: int, *, memory: bool) -> dict[str, NDArray[
     if kind == "vector-mlp":
         return fresh_mlp(2 * nodes, 2 * nodes + 2, 1).tensors
     noise = random.normal(0.0, 0.3, PARAMETERS).astype(np.float32)
-    found: dict[str, NDArray[Any]] = {"parameters": fresh_scorer(1).parameters + noise}
-    return found | ({"memory": random.normal(size=(nodes, MEMORY)).astype(np.float32)} if memory else {})
+    tensors: dict[str, NDArray[Any]] = {"parameters": fresh_scorer(1).parameters + noise}
+    return tensors | ({"memory": random.normal(size=(nodes, MEMORY)).astype(np.float32)} if memory else {})
 
 
 @pytest.mark.parametrize(
