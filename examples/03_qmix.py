@@ -70,8 +70,8 @@ def greedy(tensors: Arrays) -> Choose:
     def choose(seen: Choices) -> I64:
         with torch.inference_mode():
             logits, _ = network(*(torch.from_numpy(array) for array in seen))
-        numpy: I64 = logits.argmax(1).numpy()
-        return numpy
+        choices: I64 = logits.argmax(1).numpy()
+        return choices
 
     return choose
 
@@ -83,8 +83,8 @@ def bidding(tensors: Arrays) -> Choose:
     def choose(seen: Choices) -> I64:
         rows, context, legal = (torch.from_numpy(array) for array in seen)
         with torch.inference_mode():
-            numpy: I64 = best_choice(agents.bids(rows, context), legal).numpy()
-        return numpy
+            choices: I64 = best_choice(agents.bids(rows, context), legal).numpy()
+        return choices
 
     return choose
 

@@ -80,9 +80,9 @@ class AloneShell:
         folder.mkdir(exist_ok=True)
         out, err = self._home / "out.txt", self._home / "err.txt"
         line = shlex.join(["sh", "-c", script, "sh", *words])
-        message = f"(cd {shlex.quote(str(folder))} && {line}) >{out} 2>{err} </dev/null; echo $?\n"
+        command = f"(cd {shlex.quote(str(folder))} && {line}) >{out} 2>{err} </dev/null; echo $?\n"
         assert self._shell.stdin is not None and self._shell.stdout is not None
-        self._shell.stdin.write(message)
+        self._shell.stdin.write(command)
         self._shell.stdin.flush()
         return Ended(int(self._shell.stdout.readline()), out.read_text(), err.read_text())
 

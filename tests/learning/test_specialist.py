@@ -95,8 +95,8 @@ def test_one_generation_is_tried_however_short_the_time_is() -> None:
 
 def test_more_time_leads_nearer_and_what_comes_last_is_the_best() -> None:
     gains = [
-        -((trained_specialist.checkpoint.tensors["weights"] - BEST) ** 2).sum()
-        for trained_specialist in specialists(Bowl(), {}, 200.0)
+        -((specialist.checkpoint.tensors["weights"] - BEST) ** 2).sum()
+        for specialist in specialists(Bowl(), {}, 200.0)
     ]
     assert gains[-1] == max(gains) > -1.0
 

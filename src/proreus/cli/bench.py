@@ -110,8 +110,8 @@ def _what(reference: str) -> str:
     spec = importlib.util.find_spec(reference.partition(":")[0])
     if spec is None or spec.origin is None:
         return "no such benchmark"
-    message = ast.get_docstring(ast.parse(Path(spec.origin).read_bytes())) or ""
-    line = message.partition("\n")[0]
+    docstring = ast.get_docstring(ast.parse(Path(spec.origin).read_bytes())) or ""
+    line = docstring.partition("\n")[0]
     return line.partition(": ")[2] or line
 
 

@@ -67,9 +67,9 @@ def _gain_of(run: Path) -> str:
     """What the held-out figures of a run are, with their unit; "": it has no best checkpoint yet."""
     if not is_checkpoint(run / "best"):
         return ""
-    message = next(iter(read_card(run / "best" / CARD).scores), "").partition(",")[0]
-    unit = "" if message.startswith("%") else _unit_of(run)
-    return f"{message}, {unit}" if unit else message
+    measure = next(iter(read_card(run / "best" / CARD).scores), "").partition(",")[0]
+    unit = "" if measure.startswith("%") else _unit_of(run)
+    return f"{measure}, {unit}" if unit else measure
 
 
 def _unit_of(run: Path) -> str:

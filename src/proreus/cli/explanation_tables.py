@@ -106,8 +106,8 @@ def _title(explanation: Explanation, observation: Any, words: Words) -> str:
     subject = f"{words.subject} {subject}" if subject.isdecimal() else subject
     now = getattr(observation, "now", None)
     when = "" if now is None else f"t={now:g} s: "
-    message = explanation.told or f"is decided: {explanation.decision}"
-    return f"{when}{subject} {message} ({explanation.policy})"
+    outcome = explanation.told or f"is decided: {explanation.decision}"
+    return f"{when}{subject} {outcome} ({explanation.policy})"
 
 
 def _caption(explanation: Explanation, constant: dict[str, float], left_out: str) -> str:

@@ -123,20 +123,20 @@ class _Getting:
         )
 
     def _show_objects(self, wanted: list[ObjectTarget]) -> None:
-        answers: list[dict[str, Any]] = []
+        objects: list[dict[str, Any]] = []
         for target in wanted:
             answer = self._ask(target, JSON)
             if answer is None:
                 continue
             if target.name:
-                answers.append(answer)
+                objects.append(answer)
                 continue
             typed = {"apiVersion": target.kind.api_version, "kind": target.kind.kind}
-            answers += [{**typed, **item} for item in answer["items"]]
+            objects += [{**typed, **item} for item in answer["items"]]
         single = len(wanted) == 1 and bool(wanted[0].name)
-        if single and not answers:
+        if single and not objects:
             return
-        self._print(answers[0] if single else {"apiVersion": "v1", "kind": "List", "items": answers}, answers)
+        self._print(objects[0] if single else {"apiVersion": "v1", "kind": "List", "items": objects}, objects)
 
     def _print(self, whole: dict[str, Any], objects: list[dict[str, Any]]) -> None:
         arguments = self._arguments

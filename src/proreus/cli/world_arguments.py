@@ -104,10 +104,10 @@ def check_objective(catalogue: Catalogue, tuning: Any, policies: Sequence[str]) 
 
 def describe(world: World, verb: str) -> str:
     """For --help: the policies of every kind of scenario, and an example."""
-    message = " ".join(
+    sentences = " ".join(
         f"Policies{f' over {catalogue.what}' if catalogue.what else ''}: {', '.join(catalogue.names)}."
         for catalogue in _catalogues(world)
     )
     example = world.examples.get(verb, f"proreus {verb} {world.name} --scenario {world.presets[0]}")
     others = ", ".join(name for name in registered() if name != world.name)
-    return f"{world.name}: {world.what}. {message} Other worlds: {others}.\n\nExample: {example}"
+    return f"{world.name}: {world.what}. {sentences} Other worlds: {others}.\n\nExample: {example}"

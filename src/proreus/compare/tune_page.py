@@ -107,8 +107,8 @@ def _about_rules(judged: Judged) -> list[str]:
     gain = judged.gain(level[0], use)
     if gain is not None and not gain.always_same:
         more = draws_to_tell(gain)
-        message = f"about {more} draws (--seeds {more}) would" if more else f"not even {MOST_DRAWS} draws may"
-        lines.append(f"{_compared(judged, gain)}; if it stays so, {message} tell them apart.")
+        outlook = f"about {more} draws (--seeds {more}) would" if more else f"not even {MOST_DRAWS} draws may"
+        lines.append(f"{_compared(judged, gain)}; if it stays so, {outlook} tell them apart.")
     return lines
 
 

@@ -38,9 +38,9 @@ def fit(parameters: Sequence[Tensor], loss: Callable[[], Tensor], iterations: in
 
     def evaluated() -> Tensor:
         search.zero_grad()
-        tensor = loss()
-        tensor.backward()  # type: ignore[no-untyped-call]
-        return tensor
+        current = loss()
+        current.backward()  # type: ignore[no-untyped-call]
+        return current
 
     search.step(evaluated)  # type: ignore[no-untyped-call]
     for parameter in parameters:

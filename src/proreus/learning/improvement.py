@@ -71,9 +71,11 @@ def improvement(start: Gains, best: Gains) -> Improvement:
     )
 
 
-def same_weights(arrays: Arrays, other: Arrays) -> bool:
+def same_weights(weights: Arrays, other: Arrays) -> bool:
     """Whether two checkpoints are one."""
-    return arrays.keys() == other.keys() and all(np.array_equal(arrays[name], other[name]) for name in arrays)
+    return weights.keys() == other.keys() and all(
+        np.array_equal(weights[name], other[name]) for name in weights
+    )
 
 
 def _interval(estimate: Estimate) -> str:

@@ -79,8 +79,8 @@ def _parameters(network: torch.nn.Module) -> list[torch.nn.Parameter]:
 
 
 def _slope(parameter: torch.nn.Parameter) -> NDArray[Any]:
-    tensor = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
-    return tensor.numpy().ravel()
+    gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+    return gradient.numpy().ravel()
 
 
 @pytest.mark.parametrize("masked", [False, True])

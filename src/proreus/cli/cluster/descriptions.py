@@ -119,13 +119,13 @@ def _container_state(state: Mapping[str, Any]) -> str:
 
 
 def _toleration(toleration: Mapping[str, Any]) -> str:
-    key = toleration.get("key", "everything")
+    description = toleration.get("key", "everything")
     if toleration.get("value"):
-        key += f"={toleration['value']}"
+        description += f"={toleration['value']}"
     if toleration.get("effect"):
-        key += f":{toleration['effect']}"
+        description += f":{toleration['effect']}"
     seconds = toleration.get("tolerationSeconds")
-    return key if seconds is None else f"{key} for {seconds} s"
+    return description if seconds is None else f"{description} for {seconds} s"
 
 
 def _node(node: Object, pods: list[Object]) -> list[Section]:
@@ -239,8 +239,8 @@ def _anything(obj: Object) -> list[Section]:
 def _conditions(status: Mapping[str, Any]) -> Section:
     section = Section("Conditions", head=("TYPE", "STATUS", "REASON", "MESSAGE"))
     for condition in status.get("conditions") or ():
-        messages = [str(condition.get(key, "")) for key in ("type", "status", "reason", "message")]
-        section.rows.append([" ".join(text.split()) for text in messages])
+        cells = [str(condition.get(key, "")) for key in ("type", "status", "reason", "message")]
+        section.rows.append([" ".join(text.split()) for text in cells])
     return section
 
 

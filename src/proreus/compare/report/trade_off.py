@@ -149,12 +149,12 @@ def _cross(frame: Frame, point: Point, place: int, measures: tuple[Measure, Meas
     if point.up.low is not None and point.up.high is not None:
         low, high = (_held(frame, x, frame.y(end))[1] for end in (point.up.low, point.up.high))
         lines += f"M{x:.1f} {low:.1f}V{high:.1f}"
-    message = "; ".join(
+    figures = "; ".join(
         f"{measure.in_short} {_figure(estimate, measure.unit)}"
         for measure, estimate in zip(measures, (point.across, point.up), strict=True)
     )
     return (
-        f'<g class="{policy_class(place)}"><title>{escape(f"{point.policy}: {message}")}</title>'
+        f'<g class="{policy_class(place)}"><title>{escape(f"{point.policy}: {figures}")}</title>'
         f'<path class="whisker" d="{lines}"/><circle class="mean" cx="{x:.1f}" cy="{y:.1f}" r="6"/></g>'
     )
 

@@ -22,10 +22,10 @@ class Trunk(nn.Module):
 
     def forward(self, rows: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
         """([B, 2 N, H] of the rows, [B, H] of the whole) from rows [B, 2 N, F] and context [B, G]."""
-        tensor = torch.relu(self.of_row(rows) + self.of_context(context).unsqueeze(1))
-        tensor = torch.relu(self.deeper(tensor))
-        whole = torch.cat((tensor.mean(1), tensor.amax(1), context), 1)
-        return tensor, torch.relu(self.whole(whole))
+        encoded = torch.relu(self.of_row(rows) + self.of_context(context).unsqueeze(1))
+        encoded = torch.relu(self.deeper(encoded))
+        whole = torch.cat((encoded.mean(1), encoded.amax(1), context), 1)
+        return encoded, torch.relu(self.whole(whole))
 
 
 class Agents(nn.Module):

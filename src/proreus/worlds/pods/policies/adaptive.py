@@ -111,8 +111,8 @@ class AdaptiveScorer:
             return f"The demand is unlike anything that was trained on: {rule} decides."
         ranked = sorted(zip(shares.tolist(), self.experts, strict=True), key=lambda pair: -pair[0])
         speak = [(share, name) for share, name in ranked if share >= _TOLD]
-        message = ", ".join(f"{share:.0%} {name}" for share, name in speak)
-        return f"Weights for a demand like {message}.{self._stand_ins([name for _, name in speak])}"
+        likeness = ", ".join(f"{share:.0%} {name}" for share, name in speak)
+        return f"Weights for a demand like {likeness}.{self._stand_ins([name for _, name in speak])}"
 
     def _stand_ins(self, speak: Sequence[str]) -> str:
         """Which of the objectives asked for the experts that speak were not trained for, in words."""

@@ -141,22 +141,22 @@ def compile_terms(specs: Sequence[PodSpec], table: TermTable) -> Terms:
     """The term columns of all classes."""
     classes = [class_terms(spec, table.add) for spec in specs]
     selects = np.array(table.selects, dtype=np.bool_).reshape(len(table.key), len(specs))
-    drawn = {each.term for class_ in classes for each in class_.draw}
-    avoided = {term for class_ in classes for term in class_.avoid}
-    need_start, need = ragged([class_.need for class_ in classes])
-    avoid_start, avoid = ragged([class_.avoid for class_ in classes])
-    like_start, like, like_weight = _weighted([class_.like for class_ in classes])
-    draw_start, draw, draw_weight = _weighted([class_.draw for class_ in classes])
+    drawn = {each.term for pod_class in classes for each in pod_class.draw}
+    avoided = {term for pod_class in classes for term in pod_class.avoid}
+    need_start, need = ragged([pod_class.need for pod_class in classes])
+    avoid_start, avoid = ragged([pod_class.avoid for pod_class in classes])
+    like_start, like, like_weight = _weighted([pod_class.like for pod_class in classes])
+    draw_start, draw, draw_weight = _weighted([pod_class.draw for pod_class in classes])
     feel_start, feel = ragged(_selecting(drawn, selects))
     shun_start, shun = ragged(_selecting(avoided, selects))
-    spread_start, spread = ragged([[each.term for each in class_.spread] for class_ in classes])
-    constraints = [each for class_ in classes for each in class_.spread]
+    spread_start, spread = ragged([[each.term for each in pod_class.spread] for pod_class in classes])
+    constraints = [each for pod_class in classes for each in pod_class.spread]
     return Terms(
         key=np.array(table.key, dtype=np.int64),
         selects=selects,
         need_start=need_start,
         need=need,
-        self_sufficient=np.array([class_.self_sufficient for class_ in classes], dtype=np.bool_),
+        self_sufficient=np.array([pod_class.self_sufficient for pod_class in classes], dtype=np.bool_),
         avoid_start=avoid_start,
         avoid=avoid,
         like_start=like_start,

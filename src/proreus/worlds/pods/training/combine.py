@@ -66,8 +66,8 @@ def combine(sources: Sequence[str], data: Path | None) -> Checkpoint:
     for which scenarios: `POLICY=SCENARIO,SCENARIO`. data: the folder of datasets."""
     experts: dict[str, _Expert] = {}
     for source in sources:
-        policy, message, names = source.partition("=")
-        if message:
+        policy, equals, names = source.partition("=")
+        if equals:
             for name in names.split(","):
                 _place(experts, policy, named_scenario(name, data))
             continue

@@ -99,20 +99,18 @@ class AdaptiveVmPolicy:
         rule, treatment = self.settled(observation), observation.treatment
         explanation = rule.explain(observation)
         if treatment.full != "reject":
-            message = self._told(treatment, observation)
+            note = self._told(treatment, observation)
         else:
             match int(rule.rule.now[0]):
                 case stages.EASY:
-                    message = "The servers fill slowly, there is room for all: first fit decides."
+                    note = "The servers fill slowly, there is room for all: first fit decides."
                 case stages.ROOMY:
-                    message = f"There is room. {self._told(replace(treatment, full='end'), observation)}"
+                    note = f"There is room. {self._told(replace(treatment, full='end'), observation)}"
                 case stages.CALM:
-                    message = f"There was room lately. {self._told(treatment, observation, 'calm')}"
+                    note = f"There was room lately. {self._told(treatment, observation, 'calm')}"
                 case _:
-                    message = (
-                        f"The servers were crowded lately. {self._told(treatment, observation, 'crowded')}"
-                    )
-        return replace(explanation, note=f"{message} {explanation.note}")
+                    note = f"The servers were crowded lately. {self._told(treatment, observation, 'crowded')}"
+        return replace(explanation, note=f"{note} {explanation.note}")
 
     @cached_property
     def _known(self) -> dict[tuple[Treatment, bytes], VmRulePolicy]:
