@@ -82,7 +82,6 @@ class WorldEnv(gymnasium.Env[Any, np.int64], ABC):
         return observation, {"action_mask": self._mask(), **info}
 
     def step(self, action: np.int64 | int) -> Stepped:
-        """Take an action."""
         return self._stepped(self._act(int(action)))
 
     def render(self) -> Any:

@@ -49,7 +49,6 @@ class ApplyArguments:
 
 
 def run(words: Sequence[str]) -> int:
-    """Apply files."""
     arguments = parse(ApplyArguments, "proreus apply", words, _DESCRIPTION)
     prepare(arguments.common)
     documents = read_all(arguments.filename)

@@ -81,7 +81,6 @@ class _Object:
 
 
 def run(words: Sequence[str]) -> int:
-    """Delete objects."""
     arguments = parse(DeleteArguments, "proreus delete", flags_first(DeleteArguments, words), _DESCRIPTION)
     prepare(arguments.common)
     console = new_console(arguments.common)

@@ -40,7 +40,6 @@ class DescribeArguments:
 
 
 def run(words: Sequence[str]) -> int:
-    """Describe objects."""
     words = flags_first(DescribeArguments, words)
     arguments = parse(DescribeArguments, "proreus describe", words, _DESCRIPTION)
     prepare(arguments.common)

@@ -56,7 +56,6 @@ class DrainArguments:
 
 
 def run(words: Sequence[str]) -> int:
-    """Drain a node."""
     arguments = parse(DrainArguments, "proreus drain", words, _DESCRIPTION)
     prepare(arguments.common)
     console = new_console(arguments.common)

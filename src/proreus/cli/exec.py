@@ -79,7 +79,6 @@ class _Said:
         self.kept = {"stdout": bytearray(), "stderr": bytearray()}
 
     def take(self, stream: int, data: bytes) -> None:
-        """More of it."""
         kept = self.kept["stdout" if stream == 1 else "stderr"]
         kept += data[: _MOST_KEPT - len(kept)]
         if not self._quiet:

@@ -54,7 +54,6 @@ class Simulated:
 
     @property
     def measures(self) -> dict[str, float]:
-        """By name."""
         return self.played.measures
 
     @property
@@ -168,8 +167,6 @@ class Compared:
 
 @dataclass(frozen=True, repr=False)
 class Trained:
-    """A training run."""
-
     folder: Path
     summary: Mapping[str, Any]
     """As `proreus train --json` writes it."""

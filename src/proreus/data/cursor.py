@@ -33,8 +33,6 @@ class Scalar:
 
 @dataclass(frozen=True)
 class Sequence:
-    """A list."""
-
     items: tuple[Tree, ...]
     line: int | None
 

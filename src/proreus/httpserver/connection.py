@@ -27,8 +27,6 @@ _FRAMES = 8
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """One connection."""
-
     def __init__(self, config: Config, crowd: Crowd, **named: Any) -> None:
         super().__init__(config, **named)
         self._crowd = crowd
@@ -84,7 +82,6 @@ class BoundedProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def abort(self) -> None:
-        """Now."""
         self.transport.abort()
 
     def data_received(self, data: bytes) -> None:

@@ -85,5 +85,4 @@ class EvolutionRun:
         }
 
     def close(self) -> None:
-        """Close the files."""
         self._folder.close()

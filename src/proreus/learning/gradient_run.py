@@ -181,5 +181,4 @@ class GradientRun:
         }
 
     def close(self) -> None:
-        """Close the files."""
         self._folder.close()

@@ -54,7 +54,6 @@ class Improvement:
 
     @classmethod
     def from_json(cls, kept: Mapping[str, Any]) -> Improvement:
-        """Back from `to_json`."""
         better = kept["better_than_start"]
         gains = {name: Estimate(**gain) for name, gain in kept["gains"].items()}
         return cls(None if better is None else Estimate(**better), gains)

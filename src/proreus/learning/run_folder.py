@@ -56,7 +56,6 @@ class NamedScenario:
     name: str
 
     def to_json(self) -> dict[str, Any]:
-        """The name."""
         return {"name": self.name}
 
 

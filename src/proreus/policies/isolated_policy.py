@@ -67,8 +67,6 @@ class Codec(Protocol):
 
 @dataclass(frozen=True)
 class Made:
-    """An answer."""
-
     decision: Any
     unsure: str = ""
     """Why the policy would rather not decide; then there is no decision."""

@@ -54,7 +54,6 @@ class Circumstances:
 
 
 def render_report(comparison: Comparison, about: Circumstances) -> str:
-    """The page."""
     per_scenario = [findings(comparison, scenario) for scenario in comparison.request.scenarios]
     title = f"Proreus comparison: {', '.join(scenario.name for scenario in comparison.request.scenarios)}"
     sections = "".join(

@@ -366,7 +366,6 @@ class _Always:
     workload: Workload
 
     def __call__(self, seed: int) -> Workload:
-        """The same."""
         return self.workload
 
 

@@ -172,7 +172,6 @@ class WholeWorkflow(gymnasium.Wrapper[Observed, Any, Observed, np.int64], Record
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observed, dict[str, Any]]:
-        """Begin an episode."""
         _, info = self.env.reset(seed=seed, options=options)
         return self._seen(), {**info, "action_mask": self.action_masks()}
 

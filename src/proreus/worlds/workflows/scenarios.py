@@ -164,7 +164,6 @@ class WorkflowsScenario:
         return "cost", ("greedy", "deadline", "cheapest_fit", "best_fit")
 
     def to_json(self) -> dict[str, Any]:
-        """All fields."""
         files = None if self.files is None else str(self.files.resolve())
         return {**asdict(self), "files": files, "options": None}
 

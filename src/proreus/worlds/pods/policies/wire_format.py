@@ -62,7 +62,6 @@ class PodCodec:
         return parts
 
     def decision(self, answer: Any, /) -> Decision:
-        """From JSON."""
         match answer:
             case ["place", int(node), int(devices)] if 0 <= devices < _MOST_DEVICES:
                 return Place(node, devices)
@@ -108,7 +107,6 @@ class PodShown:
         return self._last
 
     def decision(self, made: Any, observation: PodObservation, /) -> list[Any]:
-        """As JSON has it."""
         decision = meant(made, len(observation.compiled.workload.nodes))
         match decision:
             case Place(node=node, devices=devices):

@@ -48,7 +48,6 @@ class SelectorGroup(NamedTuple):
     labels: tuple[tuple[str, str], ...]
 
     def label_map(self) -> dict[str, str]:
-        """The labels by name."""
         return dict(self.labels)
 
 
@@ -112,8 +111,6 @@ class Weighted(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """A spread constraint."""
-
     term: int
     max_skew: int
     min_domains: int

@@ -51,7 +51,6 @@ class Demonstrations:
 
     @classmethod
     def nothing(cls, candidates: int) -> Demonstrations:
-        """No choices yet."""
         none = np.zeros(0, dtype=np.int64)
         return cls(np.zeros((0, candidates, _FEATURES), dtype=np.float32), none, none, none)
 
@@ -62,11 +61,9 @@ class Demonstrations:
         )
 
     def some(self, places: I64) -> Demonstrations:
-        """Those at these places."""
         return Demonstrations(**{name: array[places] for name, array in self.arrays()})
 
     def arrays(self) -> Iterator[tuple[str, Any]]:
-        """By name."""
         yield from vars(self).items()
 
     def levels(self) -> tuple[I64, I64]:

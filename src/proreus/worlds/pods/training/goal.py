@@ -89,7 +89,6 @@ def starting_weights(start: str, work: Compiled) -> tuple[F64, F64]:
 
 
 def starting_point(config: ESConfig, work: Compiled) -> F64:
-    """Where the search starts."""
     weights, _ = starting_weights(config.start, work)
     extra = len(DEMAND_FIGURES) * _KINDS * _FEATURES if config.by_demand else 0
     return np.concatenate([weights.ravel(), np.zeros(extra)])
@@ -146,7 +145,6 @@ class PodsGoal:
         return self._held_out(scorer, confirming(config.validation_seeds, config.confirm_seeds))
 
     def tensors(self, mean: F64) -> Arrays:
-        """The scorer."""
         return dict(linear_tensors(as_scorer(mean, self._usual, self._gaps)))
 
     def _held_out(self, scorer: LinearScorer, seeds: range) -> dict[str, F64]:

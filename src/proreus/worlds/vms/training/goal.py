@@ -162,7 +162,6 @@ class VmsGoal:
         return gains
 
     def tensors(self, mean: F64) -> Arrays:
-        """The weights."""
         return {"weights": self._scorer(mean).weights}
 
     def _scorer(self, member: F64) -> VmScorer:

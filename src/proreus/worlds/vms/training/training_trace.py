@@ -41,7 +41,6 @@ class TrainingTrace:
     """Of a file: this part of it, as a trace by itself; None: the whole, and runs may leave their part."""
 
     def trace(self) -> VmTrace:
-        """The machines."""
         if self.file is None:
             return _generated(self)
         return trace_of(self.file) if self.alone is None else trace_of_part(self.file, self.alone)

@@ -38,7 +38,6 @@ class WorkflowsObservation:
 
     @property
     def machines(self) -> int:
-        """How many there are."""
         return self.work.speed.size
 
     @property

@@ -21,7 +21,6 @@ _IN_TIME = 0.3
 
 @compiled
 def offered(work: WorkflowsWork, state: WorkflowsState) -> int:
-    """The task on offer."""
     first = state.ready[0]
     if work.option[AHEAD] == 1:
         return first

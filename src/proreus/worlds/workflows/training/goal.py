@@ -112,7 +112,6 @@ class WorkflowsGoal:
         return self._gains(network_policy(tensors), confirming(config.validation_runs, config.confirm_runs))
 
     def tensors(self, mean: F64) -> Arrays:
-        """The network's."""
         return tensors_of(self._parts, mean)
 
     def _policy(self, vector: F64) -> WorkflowsRulePolicy:

@@ -109,7 +109,6 @@ class _Batch:
     before: F32  # [B, A] log-probabilities before the update
 
     def some(self, rows: I64) -> _Batch:
-        """Those rows."""
         return _Batch(
             states=self.states[rows],
             actions=self.actions[rows],

@@ -157,7 +157,6 @@ class WindowsGoal:
         }
 
     def tensors(self, mean: F64) -> Arrays:
-        """The weights."""
         return {"weights": self._with(mean) if self._config.views else mean}
 
     def _with(self, searched: F64) -> F64:
