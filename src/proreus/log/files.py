@@ -59,10 +59,10 @@ class FileReader:
                 continue
             if segment != reader.segment:
                 # Nothing is written to a segment any more that has a successor: this is the rest of it.
-                yield from self._told(reader)
+                yield from self._polled(reader)
                 self._leave(reader, segment)
                 self._reader = segment.reader(self._since)
-            yield from self._told(self._reader)
+            yield from self._polled(self._reader)
 
     def _leave(self, reader: SegmentReader, successor: SegmentFile) -> None:
         """What was damaged there; behind its last whole frame, too, where more was than one that was torn."""
@@ -77,7 +77,7 @@ class FileReader:
     def close(self) -> None:
         """No file stays open between two polls."""
 
-    def _told(self, reader: SegmentReader | None) -> Iterator[Part]:
+    def _polled(self, reader: SegmentReader | None) -> Iterator[Part]:
         """What a segment has; damage that is met on the way is said."""
         assert reader is not None
         known = reader.damaged

@@ -103,7 +103,7 @@ class ForeignPolicy:
 
     def __init__(self, name: str, source: Any, seed: int) -> None:
         self.name = name
-        self._found = source
+        self._source = source
         with told_as_its_own(f"policy {name}"):
             self._policy = _made(source, seed)
             # Looking is running its code, too, where these are properties.
@@ -122,7 +122,7 @@ class ForeignPolicy:
 
     def fresh(self, seed: int) -> ForeignPolicy:
         """Made anew, or copied as it was given: nothing is remembered from another run."""
-        return ForeignPolicy(self.name, self._found, seed)
+        return ForeignPolicy(self.name, self._source, seed)
 
     @property
     def remark(self) -> str:
@@ -174,10 +174,10 @@ def told_as_its_own(whose: str) -> Iterator[None]:
         # Where it happened in their file; a call that did not even begin has no line of theirs.
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
         at = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
-        raise WorkError(f"{whose}: {_told(error)}{at}") from error
+        raise WorkError(f"{whose}: {_described(error)}{at}") from error
 
 
-def _told(error: BaseException) -> str:
+def _described(error: BaseException) -> str:
     """Its own words, where it can say them."""
     try:
         return f"{type(error).__name__}: {error}"

@@ -55,7 +55,7 @@ def _head(kind: Kind, obj: Object, now: float) -> Section:
     section.add("Kind", f"{kind.kind} ({kind.api_version})")
     section.add("Namespace", metadata.get("namespace"))
     section.add("Labels", *pairs(metadata.get("labels")))
-    section.add("Annotations", *pairs(_told(metadata.get("annotations")), ": "))
+    section.add("Annotations", *pairs(_shown_annotations(metadata.get("annotations")), ": "))
     section.add("Created", _since(metadata.get("creationTimestamp"), now))
     section.add("Deleted", _since(metadata.get("deletionTimestamp"), now))
     section.add(
@@ -70,7 +70,7 @@ def pairs(of: Mapping[str, Any] | None, between: str = "=") -> list[str]:
     return [f"{key}{between}{value}" for key, value in (of or {}).items()]
 
 
-def _told(annotations: Mapping[str, str] | None) -> dict[str, str]:
+def _shown_annotations(annotations: Mapping[str, str] | None) -> dict[str, str]:
     return {
         key: value if len(value) <= _LONGEST_ANNOTATION else f"{value[:_LONGEST_ANNOTATION]}..."
         for key, value in (annotations or {}).items()

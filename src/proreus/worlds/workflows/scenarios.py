@@ -102,13 +102,18 @@ class WorkflowsScenario:
         draw = np.random.default_rng(drawn)
         if self.is_static:
             arrivals = Arrivals(
-                self.name, (self._one(seed, draw),), np.zeros(1), np.full(1, np.inf), self.terms, ahead=True
+                self.name,
+                (self._single(seed, draw),),
+                np.zeros(1),
+                np.full(1, np.inf),
+                self.terms,
+                ahead=True,
             )
         else:
             arrivals = self._many(draw)
         return WorkflowsLoad(arrivals, compile_arrivals(arrivals))
 
-    def _one(self, seed: int, draw: np.random.Generator) -> Workflow:
+    def _single(self, seed: int, draw: np.random.Generator) -> Workflow:
         if self.files is None:
             return draw_workflow(draw, 3 * _WIDEST)
         files = of_part(files_in(self.files), self.part)

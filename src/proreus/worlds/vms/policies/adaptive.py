@@ -99,17 +99,18 @@ class AdaptiveVmPolicy:
         rule, treatment = self.settled(observation), observation.treatment
         explanation = rule.explain(observation)
         if treatment.full != "reject":
-            note = self._told(treatment, observation)
+            note = self._nearest_note(treatment, observation)
         else:
             match int(rule.rule.now[0]):
                 case stages.EASY:
                     note = "The servers fill slowly, there is room for all: first fit decides."
                 case stages.ROOMY:
-                    note = f"There is room. {self._told(replace(treatment, full='end'), observation)}"
+                    note = f"There is room. {self._nearest_note(replace(treatment, full='end'), observation)}"
                 case stages.CALM:
-                    note = f"There was room lately. {self._told(treatment, observation, 'calm')}"
+                    note = f"There was room lately. {self._nearest_note(treatment, observation, 'calm')}"
                 case _:
-                    note = f"The servers were crowded lately. {self._told(treatment, observation, 'crowded')}"
+                    crowded = self._nearest_note(treatment, observation, "crowded")
+                    note = f"The servers were crowded lately. {crowded}"
         return replace(explanation, note=f"{note} {explanation.note}")
 
     @cached_property
@@ -124,7 +125,7 @@ class AdaptiveVmPolicy:
             self._known[cluster] = self.under(treatment, capacity)
         return self._known[cluster]
 
-    def _told(self, treatment: Treatment, observation: VmObservation, stage: Stage = "both") -> str:
+    def _nearest_note(self, treatment: Treatment, observation: VmObservation, stage: Stage = "both") -> str:
         expert = self.experts.nearest(cluster_figures(treatment, observation.servers.capacity, stage))
         if expert is None:
             rule = untrained(treatment.full)[1]
