@@ -115,16 +115,16 @@ def _case(arguments: argparse.Namespace) -> Scenario:
 
 def _timed(case: Scenario, seed: int, policy: AnyPolicy | str) -> Simulated:
     begin = time.perf_counter()
-    found = proreus.simulate("pods", case, policy, seed=seed)
+    simulated = proreus.simulate("pods", case, policy, seed=seed)
     seconds = time.perf_counter() - begin
-    mean, makespan = found.measures["jct_mean"], found.measures["makespan"]
-    told = f"mean completion {mean:6.2f} s, makespan {makespan:6.1f} s"
-    print(f"{found.policy:<8} {told}   ({seconds:.1f} s to run)")
-    return found
+    mean, makespan = simulated.measures["jct_mean"], simulated.measures["makespan"]
+    summary = f"mean completion {mean:6.2f} s, makespan {makespan:6.1f} s"
+    print(f"{simulated.policy:<8} {summary}   ({seconds:.1f} s to run)")
+    return simulated
 
 
-def _placed(found: Simulated) -> list[tuple[str, str]]:
-    return [(row["pod"], row["node"]) for row in found.log]
+def _placed(simulated: Simulated) -> list[tuple[str, str]]:
+    return [(row["pod"], row["node"]) for row in simulated.log]
 
 
 def _report(client: RestClient, seen: list[tuple[F64, int]], outcome: Simulated) -> None:

@@ -70,8 +70,8 @@ def greedy(tensors: Arrays) -> Choose:
     def choose(seen: Choices) -> I64:
         with torch.inference_mode():
             logits, _ = network(*(torch.from_numpy(array) for array in seen))
-        numpy: I64 = logits.argmax(1).numpy()
-        return numpy
+        choices: I64 = logits.argmax(1).numpy()
+        return choices
 
     return choose
 
@@ -83,8 +83,8 @@ def bidding(tensors: Arrays) -> Choose:
     def choose(seen: Choices) -> I64:
         rows, context, legal = (torch.from_numpy(array) for array in seen)
         with torch.inference_mode():
-            numpy: I64 = best_choice(agents.bids(rows, context), legal).numpy()
-        return numpy
+            choices: I64 = best_choice(agents.bids(rows, context), legal).numpy()
+        return choices
 
     return choose
 
@@ -103,11 +103,11 @@ def kept(
     for update in updates:
         if update.number % 3 == 0:
             choose = policy(update.tensors())
-            found = judge(lanes, choose, seed=5)
-            if found > most:
-                best, most = choose, found
+            score = judge(lanes, choose, seed=5)
+            if score > most:
+                best, most = choose, score
             steps = update.figures["steps"]
-            print(f"\r{name} {steps:,.0f} choices, held out {found:.1f}, best {most:.1f}", end="", flush=True)
+            print(f"\r{name} {steps:,.0f} choices, held out {score:.1f}, best {most:.1f}", end="", flush=True)
     print()
     if best is None:
         raise SystemExit(f"{name}: more steps are needed, such as --steps 50000")

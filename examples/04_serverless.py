@@ -86,7 +86,7 @@ def make_model(name: str, arguments: argparse.Namespace) -> BaseAlgorithm:
 
 def evaluate(model: BaseAlgorithm, arguments: argparse.Namespace) -> list[float]:
     """The objective of held-out episodes, decided without dice."""
-    env, found = make_env(arguments, "test"), []
+    env, objectives = make_env(arguments, "test"), []
     for episode in range(arguments.episodes):
         seen, _ = env.reset(seed=episode)
         over, info = False, {}
@@ -96,8 +96,8 @@ def evaluate(model: BaseAlgorithm, arguments: argparse.Namespace) -> list[float]
             else:
                 action, _ = model.predict(seen, deterministic=True)
             seen, _, over, _, info = env.step(int(action))
-        found.append(float(info["measures"]["objective"]))
-    return found
+        objectives.append(float(info["measures"]["objective"]))
+    return objectives
 
 
 def infer(name: str, path: Path, arguments: argparse.Namespace) -> None:

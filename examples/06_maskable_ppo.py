@@ -96,17 +96,17 @@ def placed_by(model: MaskablePPO | Actor, env: SchedEnv, starts: NDArray[np.int6
     placed = np.zeros(starts.size)
     for first in range(0, starts.size, SIDE_BY_SIDE):
         running = {run: copy.deepcopy(env) for run in range(first, min(first + SIDE_BY_SIDE, starts.size))}
-        seen = {run: one.reset(int(starts[run]))[0] for run, one in running.items()}
+        seen = {run: run_env.reset(int(starts[run]))[0] for run, run_env in running.items()}
         while running:
             stacked = {
                 name: np.stack([seen[run][name].reshape(-1) for run in running])
                 for name in ("rows", "context")
             }
-            masks = np.stack([one.action_masks() for one in running.values()])
+            masks = np.stack([run_env.action_masks() for run_env in running.values()])
             stacked["action_mask"] = masks.astype(np.int8)
             chosen, _ = model.predict(stacked, deterministic=True, action_masks=masks)
-            for (run, one), place in zip(list(running.items()), chosen, strict=True):
-                seen[run], reward, ended, _, _ = one.step(int(place))
+            for (run, run_env), place in zip(list(running.items()), chosen, strict=True):
+                seen[run], reward, ended, _, _ = run_env.step(int(place))
                 placed[run] += reward
                 if ended:
                     del running[run]

@@ -96,9 +96,9 @@ def marks(half: str) -> list[Path]:
 
 
 if __name__ == "__main__":
-    found = marks(sys.argv[1])
-    if not found or not all(mark.exists() for mark in found):
+    done_marks = marks(sys.argv[1])
+    if not done_marks or not all(mark.exists() for mark in done_marks):
         warm_up(sys.argv[1])
-        for mark in found:
+        for mark in done_marks:
             if can_be_written(mark.parent):
                 mark.touch()

@@ -186,8 +186,10 @@ def main() -> None:
     finally:
         exporter.stop()
     print("   time  wanted  replicas  serving  waiting")
-    for one in history:
-        print(f"{one.time:7.0f} {one.wanted:7} {one.replicas:9} {one.serving:8} {one.waiting:8}")
+    for moment in history:
+        print(
+            f"{moment.time:7.0f} {moment.wanted:7} {moment.replicas:9} {moment.serving:8} {moment.waiting:8}"
+        )
     for name in ("slo_attainment", "gpu_hours", "ttft_p90", "tbt_p90"):
         print(f"{name}: {measured[name]:.4g}")
     if asked.plot is not None:
@@ -202,12 +204,12 @@ def draw(history: list[Moment], path: Path) -> None:
     from matplotlib import pyplot
 
     figure, (upper, lower) = pyplot.subplots(2, sharex=True, figsize=(8, 5))
-    times = [one.time for one in history]
-    upper.step(times, [one.replicas for one in history], where="post", label="asked for")
-    upper.step(times, [one.serving for one in history], where="post", label="serving")
+    times = [moment.time for moment in history]
+    upper.step(times, [moment.replicas for moment in history], where="post", label="asked for")
+    upper.step(times, [moment.serving for moment in history], where="post", label="serving")
     upper.set_ylabel("replicas")
     upper.legend()
-    lower.plot(times, [one.waiting for one in history])
+    lower.plot(times, [moment.waiting for moment in history])
     lower.set_ylabel("requests waiting")
     lower.set_xlabel("seconds")
     figure.tight_layout()

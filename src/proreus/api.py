@@ -55,13 +55,13 @@ def scenarios(world: str, data: Path | str | None = None) -> tuple[str, ...]:
 
 def make_scenario(world: str, name: str = "", **flags: Any) -> Scenario:
     """A scenario by name, changed as the flags of the command line would change it: `starts=5`."""
-    found = world_of(world)
-    offered: list[str] = [field.name for field in fields(found.flags)]  # type: ignore[arg-type]
+    resolved_world = world_of(world)
+    offered: list[str] = [field.name for field in fields(resolved_world.flags)]  # type: ignore[arg-type]
     for flag in flags:
         if flag not in offered:
             raise unknown_name("option", flag, offered)
     given = {flag: Path(value) if flag == "data" else value for flag, value in flags.items()}
-    return scenario_named(found, found.flags(**given), name or None)
+    return scenario_named(resolved_world, resolved_world.flags(**given), name or None)
 
 
 def make_policy(world: str, name: str, *, seed: int = 0, **options: Any) -> AnyPolicy:
@@ -89,13 +89,13 @@ def simulate(
     hear: Hear | None = None,
 ) -> Simulated:
     """One policy over one scenario; `record` keeps what `plot` draws. `hear` is told how far it is."""
-    found = world_of(world)
+    resolved_world = world_of(world)
     chosen = make_scenario(world, scenario) if isinstance(scenario, str) else scenario
-    catalogue = found.policies(chosen)
+    catalogue = resolved_world.policies(chosen)
     name, made = _policy(policy or catalogue.main[0])
-    playing = made or catalogue.make(name, _options(found, options or {}), seed)
-    played = found.play(chosen, chosen.load(seed), playing, seed, hear=hear, picture=record)
-    return Simulated(found, chosen.name, name, seed, played)
+    playing = made or catalogue.make(name, _options(resolved_world, options or {}), seed)
+    played = resolved_world.play(chosen, chosen.load(seed), playing, seed, hear=hear, picture=record)
+    return Simulated(resolved_world, chosen.name, name, seed, played)
 
 
 def compare(
@@ -110,11 +110,13 @@ def compare(
     progress: Progress | None = None,
 ) -> Compared:
     """Policies against each other on the same work; policies given as objects are played in this process."""
-    found = world_of(world)
+    resolved_world = world_of(world)
     asked = _listed(scenarios, "load")
-    chosen = tuple(make_scenario(world, one) if isinstance(one, str) else one for one in asked)
+    chosen = tuple(
+        make_scenario(world, scenario) if isinstance(scenario, str) else scenario for scenario in asked
+    )
     wanted = _listed(policies, "decide")
-    pairs = [_policy(one) for one in wanted or found.policies(chosen[0]).main]
+    pairs = [_policy(policy) for policy in wanted or resolved_world.policies(chosen[0]).main]
     named = dict(pairs)
     if len(named) < len(pairs):
         raise UsageError("two policies have the same name: give each a `name`, or pass {name: policy}")
@@ -122,7 +124,7 @@ def compare(
     request = CompareRequest(
         scenarios=chosen,
         policies=tuple(named),
-        options=_options(found, options or {}),
+        options=_options(resolved_world, options or {}),
         seeds=tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds),
         processes=1 if own else processes or None,
         ray=ray,
@@ -147,19 +149,21 @@ def train(
     The run is kept in `out` (default: runs/WORLD) and goes on with `resume`: after an interruption, or, with
     more `steps` (`generations`) in all than it has behind it, beyond its end.
     """
-    found, workers = world_of(world), Workers(processes, ray)
-    algorithm = algo or next(iter(found.learners), "")
+    resolved_world, workers = world_of(world), Workers(processes, ray)
+    algorithm = algo or next(iter(resolved_world.learners), "")
     if resume:
         algorithm = str(read_settings(Path(resume), world)["algorithm"])
-    if algorithm not in found.learners:
-        raise unknown_name("algorithm", algorithm, found.learners)
-    learner = learner_at(found.learners[algorithm])
+    if algorithm not in resolved_world.learners:
+        raise unknown_name("algorithm", algorithm, resolved_world.learners)
+    learner = learner_at(resolved_world.learners[algorithm])
     learner.check(workers)
     if resume:
         _configs(learner, settings)  # refuses unknown ones
-        task = resumed(learner, Path(resume), workers, lambda entry: read_back(found, entry, None), settings)
+        task = resumed(
+            learner, Path(resume), workers, lambda entry: read_back(resolved_world, entry, None), settings
+        )
     else:
-        asked = _listed(scenarios, "load") or [*found.lessons]
+        asked = _listed(scenarios, "load") or [*resolved_world.lessons]
         chosen = tuple(make_scenario(world, name) if isinstance(name, str) else name for name in asked)
         folder = Path(out or Path("runs") / world)
         task = Task(chosen, _configs(learner, settings), workers, folder, resume=False)

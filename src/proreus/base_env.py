@@ -82,7 +82,6 @@ class WorldEnv(gymnasium.Env[Any, np.int64], ABC):
         return observation, {"action_mask": self._mask(), **info}
 
     def step(self, action: np.int64 | int) -> Stepped:
-        """Take an action."""
         return self._stepped(self._act(int(action)))
 
     def render(self) -> Any:
@@ -97,8 +96,8 @@ class WorldEnv(gymnasium.Env[Any, np.int64], ABC):
 
     def _stepped(self, worth: float) -> Stepped:
         """What a step came to."""
-        observation, terminated, truncated, found = self._now()
-        info = {"action_mask": self._mask(), **found}
+        observation, terminated, truncated, extra = self._now()
+        info = {"action_mask": self._mask(), **extra}
         if self._own_reward is not None:
             info["worth"] = worth
             worth = float(self._own_reward(self, worth, info))

@@ -26,13 +26,13 @@ def test_the_whole_benchmark(
     rows = json.loads(out.read_text())["rows"]
     assert "proreus bench live" in capsys.readouterr().out
     assert code == (0 if all(row["ok"] is not False for row in rows) else 1)
-    found = {row["what"]: row for row in rows}
+    by_what = {row["what"]: row for row in rows}
     for what in ("add a running pod", "bind a pod", "remove a pod", "kube, a decision, 99 %"):
-        assert found[what]["ours"] > 0
-        assert found[what]["peer"] > found[what]["ours"]
+        assert by_what[what]["ours"] > 0
+        assert by_what[what]["peer"] > by_what[what]["ours"]
     for name in ("kube", "learned"):
-        assert found[f"/v1/decide, {name}, two changes, median"]["ours"] > 0
-    assert found["memory by pod, beside the pod itself"]["ours"] > 0
+        assert by_what[f"/v1/decide, {name}, two changes, median"]["ours"] > 0
+    assert by_what["memory by pod, beside the pod itself"]["ours"] > 0
 
 
 def test_sizes_are_checked(capsys: pytest.CaptureFixture[str]) -> None:

@@ -39,9 +39,9 @@ def rows(path: Path) -> list[dict[str, Any]]:
 def test_json_has_its_documented_shape(proreus: Proreus, tmp_path: Path) -> None:
     ended = proreus(*COMPARE, "--seeds", "3", "--processes", "1", "--json", "r.json")
     assert (ended.code, ended.err) == (0, "")
-    found = rows(tmp_path / "r.json")
-    assert {row["policy"] for row in found} == {"kube", "random"}
-    assert {(row["scenario"], row["n"]) for row in found} == {("small", 3)}
+    compared = rows(tmp_path / "r.json")
+    assert {row["policy"] for row in compared} == {"kube", "random"}
+    assert {(row["scenario"], row["n"]) for row in compared} == {("small", 3)}
     assert {path.name for path in (tmp_path / "out").iterdir()} == FILES
     assert (tmp_path / "out" / "rows.json").read_bytes() == (tmp_path / "r.json").read_bytes()
     assert "report: out/report.html" in ended.out
@@ -70,8 +70,8 @@ def test_one_seed_has_no_interval_and_several_scenarios_fit_one_file(
 ) -> None:
     words = ("--seeds", "1", "--processes", "1", "--scenarios", "small,gpu", "--json", "r.json")
     assert proreus(*COMPARE, *words).code == 0
-    found = rows(tmp_path / "r.json")
-    assert {(row["scenario"], row["n"]) for row in found} == {("small", 1), ("gpu", 1)}
+    compared = rows(tmp_path / "r.json")
+    assert {(row["scenario"], row["n"]) for row in compared} == {("small", 1), ("gpu", 1)}
 
 
 def test_files_of_the_users_own(proreus: Proreus, tmp_path: Path) -> None:

@@ -75,9 +75,11 @@ def test_memory_does_not_grow_with_the_file_and_sums_are_the_plain_ones(tmp_path
     assert peaks[1] < 200 and peaks[1] - peaks[0] < 20
     _, expected = plain_windows(log, 300_000)
     lines = (tmp_path / "out" / "windows.csv").read_text().splitlines()[1:]
-    found = {(int(start), pod): (float(cpu), int(count)) for start, pod, cpu, _, count in map(_cells, lines)}
+    windows = {
+        (int(start), pod): (float(cpu), int(count)) for start, pod, cpu, _, count in map(_cells, lines)
+    }
     assert expected and all(
-        found[key][1] == count and abs(found[key][0] - cpu) <= 1e-9 * cpu
+        windows[key][1] == count and abs(windows[key][0] - cpu) <= 1e-9 * cpu
         for key, (cpu, count) in expected.items()
     )
 

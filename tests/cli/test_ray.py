@@ -80,9 +80,9 @@ class AloneShell:
         folder.mkdir(exist_ok=True)
         out, err = self._home / "out.txt", self._home / "err.txt"
         line = shlex.join(["sh", "-c", script, "sh", *words])
-        message = f"(cd {shlex.quote(str(folder))} && {line}) >{out} 2>{err} </dev/null; echo $?\n"
+        command = f"(cd {shlex.quote(str(folder))} && {line}) >{out} 2>{err} </dev/null; echo $?\n"
         assert self._shell.stdin is not None and self._shell.stdout is not None
-        self._shell.stdin.write(message)
+        self._shell.stdin.write(command)
         self._shell.stdin.flush()
         return Ended(int(self._shell.stdout.readline()), out.read_text(), err.read_text())
 
@@ -151,8 +151,8 @@ def test_an_evolution_is_the_same_over_ray(
     alone: AloneShell, words: tuple[str, ...], proreus: Proreus, tmp_path: Path
 ) -> None:
     """Threads here, or tasks of a cluster: members are rated alike."""
-    told = command(*words, "--ray", ADDRESS, "--out", "out")
-    ended = alone.run(tmp_path / "ray", '"$@"', *told)
+    argv = command(*words, "--ray", ADDRESS, "--out", "out")
+    ended = alone.run(tmp_path / "ray", '"$@"', *argv)
     assert ended.code == 0, ended
     assert proreus(*words, "--processes", "2", "--out", "here").code == 0
     assert untimed(tmp_path / "ray/out") == untimed(tmp_path / "here")

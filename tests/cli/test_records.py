@@ -77,7 +77,7 @@ def test_list_finds_the_logs_of_a_service(proreus: Proreus, models: Path, tmp_pa
 def test_list_finds_all_logs_of_a_store(proreus: Proreus, cluster: str, tmp_path: Path) -> None:
     for place in (cluster, f"sqlite:{cluster}", str(Path(cluster).parent)):
         logs = answer(proreus, tmp_path, "list", place)["logs"]
-        assert [(one["name"], one["records"], one["parts"]) for one in logs] == [
+        assert [(entry["name"], entry["records"], entry["parts"]) for entry in logs] == [
             ("trace", 3, 3),
             ("experience/a", 12, 6),
             ("experience/vector", 12, 6),

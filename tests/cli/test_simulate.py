@@ -179,12 +179,12 @@ def explained(proreus: Proreus, tmp_path: Path, pod: str, *flags: str) -> Ended:
 @pytest.mark.parametrize("policy", POLICIES.names)
 def test_every_policy_gives_a_reason_per_node(policy: str, proreus: Proreus, tmp_path: Path) -> None:
     ended = explained(proreus, tmp_path, "app-000-0", "--policy", policy)
-    told = reasons(ended.out)
-    assert sorted(told) == [f"node-{index:04d}" for index in range(20)]
-    assert all(total or refused for total, refused in told.values())
+    by_node = reasons(ended.out)
+    assert sorted(by_node) == [f"node-{index:04d}" for index in range(20)]
+    assert all(total or refused for total, refused in by_node.values())
     (row,) = (row for row in log(tmp_path / "told.csv") if row["pod"] == "app-000-0")
     assert re.search(rf"app-000-0 goes to {row['node']} \({policy}\)", ended.out)
-    total, refused = told[row["node"]]
+    total, refused = by_node[row["node"]]
     assert total and not refused
 
 
@@ -206,9 +206,9 @@ def test_manifests_run_with_all_their_rules(proreus: Proreus, tmp_path: Path) ->
     flags = manifests(tmp_path)
     ended = explained(proreus, tmp_path, "hotfix", *flags)
     assert re.search(r"t=10 s: hotfix evicts nightly-[01] from web-[12] and goes there \(kube\)", ended.out)
-    told = reasons(ended.out)
-    assert set(told) >= {"web-1", "web-2", "gpu-1"}
-    assert "nvidia.com/gpu" in told["gpu-1"][1] or "taint" in told["gpu-1"][1].lower()
+    by_node = reasons(ended.out)
+    assert set(by_node) >= {"web-1", "web-2", "gpu-1"}
+    assert "nvidia.com/gpu" in by_node["gpu-1"][1] or "taint" in by_node["gpu-1"][1].lower()
     rows = {row["pod"]: row for row in log(tmp_path / "told.csv")}
     assert sorted(rows) == ["hotfix", "nightly-0", "nightly-1", "shop-0", "shop-1", "training"]
     # The budget and the lower place in the queue protect the shop; the job pays for the hotfix.

@@ -121,7 +121,7 @@ def test_where_gpus_do_not_decide_it_is_trained_for_what_does(work: Path, proreu
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("pods",), "--from: name your work"),
         (("inference", "--from", "x"), "every search there ended below its start, the policy plan), but in"),
@@ -132,6 +132,6 @@ def test_where_gpus_do_not_decide_it_is_trained_for_what_does(work: Path, proreu
         (("pods", "--from", "nowhere"), "unknown scenario 'nowhere'"),
     ],
 )
-def test_what_cannot_be_is_said_in_one_line(words: tuple[str, ...], told: str, proreus: Proreus) -> None:
+def test_what_cannot_be_is_said_in_one_line(words: tuple[str, ...], message: str, proreus: Proreus) -> None:
     ended = proreus("tune", *words)
-    assert ended.code == 2 and told in ended.err and len(ended.err.splitlines()) == 1
+    assert ended.code == 2 and message in ended.err and len(ended.err.splitlines()) == 1

@@ -85,7 +85,7 @@ def write_requests(file: Path, windows: int) -> Path:
     return file
 
 
-def told() -> dict[str, Any]:
+def advice() -> dict[str, Any]:
     document: dict[str, Any] = json.loads(Path("told.json").read_text())
     return document
 
@@ -105,16 +105,16 @@ def test_each_kind_of_cluster_is_judged_by_its_own_measure(
     cluster = ("--scenario", scenario, "--servers", "2x8/16", "--double", "mem>100")
     ended = proreus("tune", "vms", "--from", str(file), *cluster, *SHORT)
     assert (ended.code, ended.err) == (0, "")
-    found, page = told(), Path("out/report.md").read_text()
-    assert found["measure"] == measure and found["training"] in ("judged", "start stayed")
+    result, page = advice(), Path("out/report.md").read_text()
+    assert result["measure"] == measure and result["training"] in ("judged", "start stayed")
     assert page.startswith(f"# {scenario}:mine.csv: use ") and f"| policy | {words}" in page
-    assert {"first_fit", "balance_fit", "learned"} <= set(found["means"])
-    assert Path("out/candidate/card.json").exists() == (found["advice"] == "candidate")
+    assert {"first_fit", "balance_fit", "learned"} <= set(result["means"])
+    assert Path("out/candidate/card.json").exists() == (result["advice"] == "candidate")
 
 
 def test_machines_without_a_file_are_generated_and_tuned_for(proreus: Proreus) -> None:
     ended = proreus("tune", "vms", "--from", "fading@20", *SHORT)
-    assert (ended.code, ended.err) == (0, "") and told()["scenario"] == "fading@20"
+    assert (ended.code, ended.err) == (0, "") and advice()["scenario"] == "fading@20"
 
 
 def test_windows_of_ones_own_are_judged_by_violations_and_migrations_are_told(proreus: Proreus) -> None:
@@ -122,7 +122,7 @@ def test_windows_of_ones_own_are_judged_by_violations_and_migrations_are_told(pr
     ended = proreus("tune", "rebalance", "--from", str(file), "--nodes", "3", *SHORT)
     assert (ended.code, ended.err) == (0, "")
     page = Path("out/report.md").read_text()
-    assert told()["measure"] == "violations" and page.startswith("# windows/serial:mine.csv: use ")
+    assert advice()["measure"] == "violations" and page.startswith("# windows/serial:mine.csv: use ")
     assert "| policy | Requests served above the threshold, % | against " in page
     assert "| Migrations a window, 1/window |" in page and "only you know" in page
 
@@ -140,7 +140,7 @@ def test_a_recording_of_functions_is_judged_by_its_objective(proreus: Proreus) -
     assert (ended.code, ended.err) == (0, "")
     assert any(f"({start})" in ended.out for start in ("learned", "warm_cost"))
     page = Path("out/report.md").read_text()
-    assert told()["measure"] == "objective" and "| policy | Response time and cost together, % |" in page
+    assert advice()["measure"] == "objective" and "| policy | Response time and cost together, % |" in page
 
 
 @pytest.mark.parametrize(("scenario", "measure"), [("busy@2", "cost"), ("static", "slr")])
@@ -148,7 +148,7 @@ def test_workflows_are_judged_by_what_is_paid_or_how_long_it_takes(
     scenario: str, measure: str, proreus: Proreus
 ) -> None:
     ended = proreus("tune", "workflows", "--from", scenario, *SHORT)
-    assert (ended.code, ended.err) == (0, "") and told()["measure"] == measure
+    assert (ended.code, ended.err) == (0, "") and advice()["measure"] == measure
     assert ("Nothing was trained" in Path("out/report.md").read_text()) == (measure == "slr")
 
 
@@ -167,9 +167,9 @@ def test_what_is_worse_than_a_rule_is_not_handed_out(
     cluster = ("--scenario", "waiting@4", "--servers", "4x8/16", "--double", "mem>100")
     ended = proreus("tune", "vms", "--from", str(file), *cluster, *SHORT)
     assert (ended.code, ended.err) == (0, "")
-    found = told()
-    assert found["training"] == "judged" and found["gains"]["candidate"]["mean"] < 0
-    assert found["advice"] != "candidate" and found["checkpoint"] is None
+    result = advice()
+    assert result["training"] == "judged" and result["gains"]["candidate"]["mean"] < 0
+    assert result["advice"] != "candidate" and result["checkpoint"] is None
     assert not Path("out/candidate").exists() and not Path("out/unfinished").exists()
     assert "So what was trained is not handed out." in Path("out/report.md").read_text()
 

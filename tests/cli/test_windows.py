@@ -178,7 +178,7 @@ def test_a_folder_that_cleaning_did_not_write_is_named(proreus: Proreus) -> None
 def test_a_migration_costs_as_told_whatever_the_units(proreus: Proreus) -> None:
     """Gigabytes written as bytes change nothing, and neither does a cost of zero but the reward."""
     rows = [(60 * k, f"pod{k % 7}", 1 + k % 5, 2 + k % 3) for k in range(400)]
-    found = {}
+    measures = {}
     for name, unit in (("small", 1), ("large", 1024**3)):
         text = "".join(f"{time},{pod},{cpu},{mem * unit}\n" for time, pod, cpu, mem in rows)
         Path(f"{name}.csv").write_text("time,pod,cpu,mem\n" + text)
@@ -186,13 +186,15 @@ def test_a_migration_costs_as_told_whatever_the_units(proreus: Proreus) -> None:
             words = ("--requests", f"{name}.csv", "--nodes", "2", "--policy", "hotspot@0.5")
             ended = proreus("simulate", "rebalance", *words, "--migration-cost", cost, "--json", "r.json")
             assert (ended.code, ended.err) == (0, "")
-            found[name, cost] = json.loads(Path("r.json").read_text())["measures"]
-    assert found["small", "0.01"]["migrated"] > 0
+            measures[name, cost] = json.loads(Path("r.json").read_text())["measures"]
+    assert measures["small", "0.01"]["migrated"] > 0
     for cost in ("0.01", "0"):
         for key in ("violations", "migrated", "reward"):
-            assert found["small", cost][key] == pytest.approx(found["large", cost][key])
-    moved = found["small", "0.01"]["migrated"]
-    assert found["small", "0"]["reward"] - found["small", "0.01"]["reward"] == pytest.approx(0.01 * moved)
+            assert measures["small", cost][key] == pytest.approx(measures["large", cost][key])
+    moved = measures["small", "0.01"]["migrated"]
+    assert measures["small", "0"]["reward"] - measures["small", "0.01"]["reward"] == pytest.approx(
+        0.01 * moved
+    )
 
 
 def test_seeds_that_play_the_same_recorded_windows_are_told(proreus: Proreus) -> None:
@@ -224,7 +226,7 @@ def test_policies_weigh_what_is_told_in_other_processes_too(proreus: Proreus) ->
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("--objective", "wait=1"), "--objective wait: the policy was trained for violations, migrations"),
         (("--objective", "violations=-1"), "a weight is a number from 0 on"),
@@ -234,8 +236,8 @@ def test_policies_weigh_what_is_told_in_other_processes_too(proreus: Proreus) ->
     ],
 )
 def test_wishes_that_mean_nothing_end_with_one_line(
-    words: tuple[str, ...], told: str, proreus: Proreus
+    words: tuple[str, ...], message: str, proreus: Proreus
 ) -> None:
     policy = () if "--scenario" in words or "--policy" in words else ("--policy", "learned")
     ended = proreus("simulate", "rebalance", *policy, *words)
-    assert ended.code == 2 and told in ended.err and ended.err.count("\n") == 1
+    assert ended.code == 2 and message in ended.err and ended.err.count("\n") == 1

@@ -53,10 +53,10 @@ from proreus.worlds.vms.simulation.runs import VmRuns
 ROUNDING = 0.5 / FULL + 1e-9
 
 
-def decoded(found: list[bytes], shape: tuple[int, ...]) -> Levels:
+def decoded(encoded: list[bytes], shape: tuple[int, ...]) -> Levels:
     """As the report's script does it."""
     cells, frames = np.zeros(int(np.prod(shape[1:])), dtype=np.uint8), []
-    for frame in found:
+    for frame in encoded:
         at = -1
         for skip, level in zip(frame[::2], frame[1::2], strict=True):
             at += skip + 1
@@ -69,7 +69,7 @@ def stage(boxes: int, **changed: Any) -> Stage:
     return replace(Stage("node", tuple(f"n{box}" for box in range(boxes)), ("CPU", "memory")), **changed)
 
 
-def told(before: int, at: int) -> str:
+def moment_name(before: int, at: int) -> str:
     return f"{before}-{at}"
 
 
@@ -102,7 +102,7 @@ def test_no_move_is_lost_and_the_last_frame_is_the_end(count: int, boxes: int, s
     log = [Move(f"p{place}", source, target) for place, (source, target) in enumerate(ends)]
     moves = [log[3 * state : 3 * state + 3] for state in range(count)]
     shown = [states[state % 2] for state in range(count)]
-    replay = replay_of(stage(boxes), shown, moves, told)
+    replay = replay_of(stage(boxes), shown, moves, moment_name)
     frames, drawn = replay.levels.shape[:2]
     assert frames == len(replay.moments) == len(replay.moves) <= MOST_FRAMES + 1
     assert drawn == min(boxes, MOST_BOXES) and drawn + replay.left_out == boxes
@@ -119,7 +119,7 @@ def test_no_move_is_lost_and_the_last_frame_is_the_end(count: int, boxes: int, s
 def test_a_frame_may_tell_its_last_move_alone() -> None:
     states = [levels_of(np.zeros((2, 1, 2)))] * 1_000
     moves = [[Move(str(state), OUTSIDE, state % 2)] for state in range(1_000)]
-    replay = replay_of(stage(2, all_moves=False), states, moves, told)
+    replay = replay_of(stage(2, all_moves=False), states, moves, moment_name)
     assert [[move.item for move in frame] for frame in replay.moves] == [
         [moment.rsplit("-", 1)[1]] for moment in replay.moments
     ]
@@ -246,8 +246,8 @@ def test_the_numbers_for_the_script_say_the_same() -> None:
     shape = (len(data["moments"]), data["drawn"], data["compartments"], len(data["gauges"]))
     assert (decoded(frames, shape) == replay.levels).all()
     items, boxes = data["items"], data["boxes"]
-    found = [(items[i], "outside", boxes[to]) for frame in data["moves"] for i, _, to in frame]
-    assert found == named(replay) and len(found) == 30
+    moved = [(items[i], "outside", boxes[to]) for frame in data["moves"] for i, _, to in frame]
+    assert moved == named(replay) and len(moved) == 30
 
 
 def test_a_scenario_without_replays_has_no_player() -> None:

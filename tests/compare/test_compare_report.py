@@ -78,14 +78,15 @@ def page(comparison: Comparison) -> Page:
 @pytest.mark.parametrize("seeds", [1, 3])
 def test_the_page_is_balanced_and_ids_are_unique(seeds: int, drop_failures: bool) -> None:
     figures = {
-        policy: {name: values[:seeds] for name, values in one.items()} for policy, one in FIGURES.items()
+        policy: {name: values[:seeds] for name, values in measures.items()}
+        for policy, measures in FIGURES.items()
     }
-    found = page(made(figures, scenarios=("one", "two"), drop_failures=drop_failures))
-    ids = [attributes["id"] for _, attributes in found.tags if "id" in attributes]
+    parsed = page(made(figures, scenarios=("one", "two"), drop_failures=drop_failures))
+    ids = [attributes["id"] for _, attributes in parsed.tags if "id" in attributes]
     assert len(ids) == len(set(ids))
-    data = found.data()
+    data = parsed.data()
     assert set(data["charts"]) | set(data["heats"]) | set(data["replays"]) <= set(ids)
-    links = [attributes["href"] for tag, attributes in found.tags if tag == "a"]
+    links = [attributes["href"] for tag, attributes in parsed.tags if tag == "a"]
     assert links == ["#in-short", "#scenario-0", "#scenario-1", "#scenario-0", "#scenario-1"]
 
 
@@ -109,17 +110,17 @@ def test_names_are_text() -> None:
     tricky = "\"'><!-- & </style> ]]>"
     figures: Mapping[str, Any] = {evil: FIGURES["fgd"], tricky: FIGURES["kube"], "策略-ß": FIGURES["kube"]}
     comparison = made(figures, scenarios=(evil, "</script>"), drop_failures=True)
-    found = page(comparison)
-    assert len(found.scripts) == 2
-    assert found.data()["policies"] == [evil, tricky, "策略-ß"]
-    text = "".join(found.words)
+    parsed = page(comparison)
+    assert len(parsed.scripts) == 2
+    assert parsed.data()["policies"] == [evil, tricky, "策略-ß"]
+    text = "".join(parsed.words)
     assert evil in text and tricky in text and "策略-ß" in text
     assert ABOUT.command in text and ABOUT.machine in text
 
 
 def test_one_seed_shows_dashes_and_says_so() -> None:
-    found = "".join(page(made({"a": {"jct_mean": [1.0]}, "b": {"jct_mean": [2.0]}})).words)
-    assert "± —" in found and "one seed, so no intervals" in found and "may be chance" in found
+    text = "".join(page(made({"a": {"jct_mean": [1.0]}, "b": {"jct_mean": [2.0]}})).words)
+    assert "± —" in text and "one seed, so no intervals" in text and "may be chance" in text
 
 
 def test_significance_and_intervals_are_shown() -> None:
@@ -153,9 +154,9 @@ def test_every_policy_has_a_replay_and_nothing_plays_by_itself() -> None:
         "replay-0": {"0", "1"},
         "replay-1": {"0", "1"},
     }
-    one = page.data()["replays"]["replay-0"]["1"]
-    assert one["moments"][-1] == "<moment 8>" and one["boxes"][3] == "<i>3</i>"
-    assert one["moves"][3] == [[0, 3, 4]] and one["items"] == ["</script><b>"]
+    played = page.data()["replays"]["replay-0"]["1"]
+    assert played["moments"][-1] == "<moment 8>" and played["boxes"][3] == "<i>3</i>"
+    assert played["moves"][3] == [[0, 3, 4]] and played["items"] == ["</script><b>"]
     players = [attributes for tag, attributes in page.tags if attributes.get("class") == "replay"]
     assert len(players) == 2 and all("hidden" in attributes for attributes in players)
     assert text.count("The replay needs JavaScript") == 2

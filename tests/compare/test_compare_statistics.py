@@ -31,17 +31,17 @@ def test_no_such_quantile(probability: float, freedom: int) -> None:
 def test_interval_is_scipys(n: int, scale: float) -> None:
     values = np.random.default_rng(n).normal(5.0, 2.0, n) * scale
     low, high = stats.t.interval(0.95, n - 1, loc=values.mean(), scale=stats.sem(values))
-    found = estimate(values.tolist())
-    assert found.mean == pytest.approx(values.mean())
-    assert (found.low, found.high) == pytest.approx((low, high), rel=1e-9)
-    assert found.half == pytest.approx((high - low) / 2)
-    assert found.n == n
+    interval = estimate(values.tolist())
+    assert interval.mean == pytest.approx(values.mean())
+    assert (interval.low, interval.high) == pytest.approx((low, high), rel=1e-9)
+    assert interval.half == pytest.approx((high - low) / 2)
+    assert interval.n == n
 
 
 def test_one_value_allows_no_interval() -> None:
-    found = estimate([3.5])
-    assert found == Estimate(3.5, None, None, 1)
-    assert found.half is None
+    interval = estimate([3.5])
+    assert interval == Estimate(3.5, None, None, 1)
+    assert interval.half is None
 
 
 def test_equal_values_give_an_interval_without_width() -> None:

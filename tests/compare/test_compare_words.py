@@ -103,10 +103,10 @@ def test_the_headline_claims_what_the_pairs_allow(second: list[float], says: str
 def test_more_is_better_is_told_in_points() -> None:
     figures = {"kube": {"gpu_allocation_peak": [93.0, 93.2]}, "fgd": {"gpu_allocation_peak": [95.0, 95.3]}}
     comparison = made(figures, drop_failures=True)
-    found = findings(comparison, comparison.request.scenarios[0])
-    assert found.headline.startswith("fgd allocates 95.15 % of the GPUs, 2.05 points more than kube; ")
-    assert found.differences["kube"].estimate.mean == pytest.approx(-2.05)
-    assert any("2 seeds give wide intervals" in remark for remark in found.remarks)
+    summary = findings(comparison, comparison.request.scenarios[0])
+    assert summary.headline.startswith("fgd allocates 95.15 % of the GPUs, 2.05 points more than kube; ")
+    assert summary.differences["kube"].estimate.mean == pytest.approx(-2.05)
+    assert any("2 seeds give wide intervals" in remark for remark in summary.remarks)
 
 
 def test_one_seed_is_called_chance() -> None:
@@ -129,22 +129,24 @@ def test_whom_the_leader_beats() -> None:
         "c": {"jct_mean": shifted(5.0)},
     }
     comparison = made(figures, scenarios=("one", "two"))
-    found = [findings(comparison, scenario) for scenario in comparison.request.scenarios]
-    assert "a is significantly ahead of c, but not of b." in found[0].remarks
+    per_scenario = [findings(comparison, scenario) for scenario in comparison.request.scenarios]
+    assert "a is significantly ahead of c, but not of b." in per_scenario[0].remarks
     best = "a has the best mean in all 2 scenarios"
-    assert overall(found) == f"{best}, but nowhere significantly ahead of the second."
-    assert overall(found[:1]) == ""
+    assert overall(per_scenario) == f"{best}, but nowhere significantly ahead of the second."
+    assert overall(per_scenario[:1]) == ""
     sure = made({"a": figures["a"], "c": figures["c"]}, scenarios=("one", "two"))
     certain = [findings(sure, scenario) for scenario in sure.request.scenarios]
     assert overall(certain) == f"{best}, each time significantly ahead of the second."
-    assert overall([found[0], certain[1]]) == f"{best}, significantly ahead of the second in 1 of them."
+    assert (
+        overall([per_scenario[0], certain[1]]) == f"{best}, significantly ahead of the second in 1 of them."
+    )
 
 
 def test_leads_of_several_policies_are_as_sure_as_they_are() -> None:
     other = made({"a": {"jct_mean": shifted(5.0)}, "c": {"jct_mean": shifted(0.0)}}, scenarios=("two",))
     first = made({"a": {"jct_mean": shifted(0.0)}, "c": {"jct_mean": shifted(0.05, wobble=-3.0)}})
-    found = [findings(comparison, comparison.request.scenarios[0]) for comparison in (first, other)]
-    assert overall(found) == (
+    per_scenario = [findings(comparison, comparison.request.scenarios[0]) for comparison in (first, other)]
+    assert overall(per_scenario) == (
         "No policy leads everywhere: a has the best mean in 1 of 2 scenarios, c in 1; "
         "1 of these leads is significant."
     )
@@ -153,10 +155,10 @@ def test_leads_of_several_policies_are_as_sure_as_they_are() -> None:
 def test_a_tie_has_no_leader() -> None:
     figures = {policy: {"jct_mean": [1.0, 2.0]} for policy in ("a", "b", "c")}
     comparison = made(figures, scenarios=("one", "two"))
-    found = [findings(comparison, scenario) for scenario in comparison.request.scenarios]
-    assert "exactly as b does" in found[0].headline
-    assert any("All policies come out alike" in remark for remark in found[0].remarks)
-    assert overall(found) == "No scenario has a policy that is ahead of all others."
+    per_scenario = [findings(comparison, scenario) for scenario in comparison.request.scenarios]
+    assert "exactly as b does" in per_scenario[0].headline
+    assert any("All policies come out alike" in remark for remark in per_scenario[0].remarks)
+    assert overall(per_scenario) == "No scenario has a policy that is ahead of all others."
 
 
 def test_figures_as_people_write_them() -> None:

@@ -15,7 +15,7 @@ import pytest
 from proreus.compare.outputs import write_outputs
 from tests.compare.compare_cases import made, scaled
 
-BROWSER = next((found for name in ("chromium", "google-chrome") if (found := shutil.which(name))), None)
+BROWSER = next((path for name in ("chromium", "google-chrome") if (path := shutil.which(name))), None)
 POLICIES = (
     *("learned", "kube", "kube_plus", "fgd", "best_fit"),
     *("gpu_packing", "gpu_clustering", "dot_prod", "random"),
@@ -111,12 +111,12 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.skipif(BROWSER is None, reason="needs a Chromium to lay the page out")
 @pytest.mark.parametrize(("width", "fits"), [(1400, True), (420, False)])
 def test_policies_are_in_sight_or_said_to_be_further_right(report: Path, width: int, fits: bool) -> None:
-    found = looked_at(report, LOOK.format(width=width))
-    assert (found["cut"] <= 4) is fits and found["hint"] is not fits
-    assert found["page"] <= width, "the page itself never scrolls sideways"
-    assert found["name"] <= (400 if fits else 140), "names of measures leave room for figures"
-    assert found["hovered"] > 0 and found["hidden"] == 0, "a hidden policy brings nothing forward"
-    assert found["links"] == 3
+    measured = looked_at(report, LOOK.format(width=width))
+    assert (measured["cut"] <= 4) is fits and measured["hint"] is not fits
+    assert measured["page"] <= width, "the page itself never scrolls sideways"
+    assert measured["name"] <= (400 if fits else 140), "names of measures leave room for figures"
+    assert measured["hovered"] > 0 and measured["hidden"] == 0, "a hidden policy brings nothing forward"
+    assert measured["links"] == 3
 
 
 @pytest.mark.skipif(BROWSER is None, reason="needs a Chromium to lay the page out")
@@ -128,14 +128,14 @@ def test_pools_stand_together_and_points_have_their_names(width: int, tmp_path: 
         "x" * 40: [(2.0, 40.0)],
     }
     write_outputs(scaled(points), tmp_path, "proreus compare")
-    found = looked_at(tmp_path, POOLS.format(width=width))
-    assert found["page"] <= width, "the page itself never scrolls sideways"
-    assert found["points"] == 3 and found["cut"] == 0
-    assert found["names"] == ["static", "kpa", "x" * 17 + "…"]
-    assert (found["shown"], found["strips"]) == (1, 3), "one policy was chosen"
-    first, *_, last = found["frames"]
+    measured = looked_at(tmp_path, POOLS.format(width=width))
+    assert measured["page"] <= width, "the page itself never scrolls sideways"
+    assert measured["points"] == 3 and measured["cut"] == 0
+    assert measured["names"] == ["static", "kpa", "x" * 17 + "…"]
+    assert (measured["shown"], measured["strips"]) == (1, 3), "one policy was chosen"
+    first, *_, last = measured["frames"]
     assert first["heads"] == ["prompt <b>: 1 starting", "token: 1 starting"]
     assert last["heads"] == ["prompt <b>: 3 busy", "token: 3 busy"]
-    assert [frame["boxes"] for frame in found["frames"]] == [2, 3, 4, 5, 6]
-    assert all(frame["apart"] == frame["boxes"] and frame["inside"] for frame in found["frames"])
-    assert [frame["busy"] for frame in found["frames"]] == [0, 0, 4, 5, 6]
+    assert [frame["boxes"] for frame in measured["frames"]] == [2, 3, 4, 5, 6]
+    assert all(frame["apart"] == frame["boxes"] and frame["inside"] for frame in measured["frames"])
+    assert [frame["busy"] for frame in measured["frames"]] == [0, 0, 4, 5, 6]

@@ -29,7 +29,7 @@ def point(name: str, across: float, up: float) -> Point:
 )
 def test_the_frontier_is_whom_nobody_beats(values: list[tuple[int, int]], across: str, up: str) -> None:
     points = [point(str(place), float(x), float(y)) for place, (x, y) in enumerate(values)]
-    found = frontier(points, Measure("x", "", across), Measure("y", "", up))
+    front = frontier(points, Measure("x", "", across), Measure("y", "", up))
     x_sign, y_sign = (1 if way == "higher" else -1 for way in (across, up))
 
     def beats(one: Point, other: Point) -> bool:
@@ -37,9 +37,11 @@ def test_the_frontier_is_whom_nobody_beats(values: list[tuple[int, int]], across
         y = y_sign * (one.up.mean - other.up.mean)
         return x >= 0 and y >= 0 and x + y > 0
 
-    best = [one for one in points if not any(beats(other, one) for other in points)]
-    key = {(one.across.mean, one.up.mean) for one in best}
-    assert {(one.across.mean, one.up.mean) for one in found} == key and len(found) == len(key)
+    best = [candidate for candidate in points if not any(beats(other, candidate) for other in points)]
+    key = {(candidate.across.mean, candidate.up.mean) for candidate in best}
+    assert {(candidate.across.mean, candidate.up.mean) for candidate in front} == key and len(front) == len(
+        key
+    )
 
 
 def test_every_policy_is_a_point_with_its_intervals() -> None:

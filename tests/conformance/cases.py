@@ -36,7 +36,7 @@ GARBAGE: tuple[Any, ...] = (None, "x", -1, 1.5, float("nan"), [], {"node": 0})
 _NUMBERS: tuple[Any, ...] = ("x", None, 0.5, -1, 10**30)
 NO_DECISIONS: dict[str, tuple[Any, ...]] = {
     "pods": (*map(Place, _NUMBERS), *map(Preempt, _NUMBERS), *(Place(0, mask) for mask in _NUMBERS)),
-    "rebalance": (*(Migrate(one, 0) for one in _NUMBERS), *(Migrate(0, target) for target in _NUMBERS)),
+    "rebalance": (*(Migrate(pod, 0) for pod in _NUMBERS), *(Migrate(0, target) for target in _NUMBERS)),
     "functions": (
         *map(PlaceInstance, _NUMBERS),
         *map(Keep, (*_NUMBERS[:2], -1.0, float("nan"), float("inf"))),
@@ -120,7 +120,9 @@ SCALED: dict[str, Callable[[], tuple[Scenario, ...]]] = {
 def _cases() -> Iterator[Case]:
     for name in registered():
         scenarios = (
-            SCALED[name]() if name in SCALED else [make_scenario(name, one) for one in world(name).presets]
+            SCALED[name]()
+            if name in SCALED
+            else [make_scenario(name, preset) for preset in world(name).presets]
         )
         yield from (Case(scenario) for scenario in scenarios)
 
@@ -194,10 +196,10 @@ def _content(value: Any) -> Iterator[bytes]:
         for field in fields(value):
             yield from _content(getattr(value, field.name))
     elif isinstance(value, tuple | list):
-        for one in value:
-            yield from _content(one)
+        for item in value:
+            yield from _content(item)
     elif hasattr(value, "__dict__") and not isinstance(value, type) and not callable(value):
-        for one in vars(value).values():
-            yield from _content(one)
+        for item in vars(value).values():
+            yield from _content(item)
     else:
         yield repr(value).encode()

@@ -35,8 +35,8 @@ def test_a_policy_of_the_document_is_compared(file: str, proreus: Proreus, tmp_p
     ended = proreus("compare", case.world.name, *words, "--processes", "1", "--json", "rows.json")
     assert ended.code == 0, ended.err
     deciding = case.scenario.headings.deciding[0]
-    found = {row["policy"]: row["mean"] for row in _rows() if row["measure"] == deciding}
-    assert set(found) == {rule, mine}
+    means = {row["policy"]: row["mean"] for row in _rows() if row["measure"] == deciding}
+    assert set(means) == {rule, mine}
 
 
 def test_reasons_of_the_document_are_printed(proreus: Proreus, tmp_path: Path) -> None:

@@ -28,8 +28,8 @@ from tests.cli.runner import environment
 from tests.toy import TOY
 
 KNOWN = {**WORLDS, "toy": TOY}
-IDS = list(dict.fromkeys(name for found in KNOWN.values() for name in (*found.envs, *found.lanes)))
-LANES = [place for found in KNOWN.values() for place in found.lanes.values()]
+IDS = list(dict.fromkeys(name for entry in KNOWN.values() for name in (*entry.envs, *entry.lanes)))
+LANES = [place for entry in KNOWN.values() for place in entry.lanes.values()]
 """Functions that make lanes. Learners of the package's worlds make theirs elsewhere: add those here."""
 
 
@@ -196,14 +196,14 @@ def _episode(name: str, seed: int, most: int) -> list[Any]:
 
 def _go_on(env: Any, most: int, seed: int) -> list[Any]:
     """So many steps with actions drawn from the masks, over episodes."""
-    draw, found = np.random.default_rng(seed), []
+    draw, trajectory = np.random.default_rng(seed), []
     for _ in range(most):
         action = int(draw.choice(np.flatnonzero(env.action_masks())))
         seen, reward, terminated, truncated, _ = env.step(action)
-        found.append((_bytes(seen), action, reward, terminated, truncated))
+        trajectory.append((_bytes(seen), action, reward, terminated, truncated))
         if terminated or truncated:
             env.reset()
-    return found
+    return trajectory
 
 
 def _bytes(seen: Any) -> Any:
@@ -219,12 +219,12 @@ def lanes_of(place: str) -> Lanes:
 
 def played(lanes: Lanes, choices: Choices, steps: int, seed: int) -> list[bytes]:
     """All that lanes show while they are stepped with legal actions."""
-    draw, found = np.random.default_rng(seed), []
+    draw, trajectory = np.random.default_rng(seed), []
     for _ in range(steps):
         chosen = np.array([int(draw.choice(np.flatnonzero(legal))) for legal in choices.legal])
         choices, *rest = lanes.step(chosen)
-        found += [np.asarray(array).tobytes() for array in (*choices, *rest) if array is not None]
-    return found
+        trajectory += [np.asarray(array).tobytes() for array in (*choices, *rest) if array is not None]
+    return trajectory
 
 
 @pytest.mark.parametrize("place", LANES)

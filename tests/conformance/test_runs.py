@@ -71,7 +71,7 @@ def test_the_mask_is_what_is_taken(case: Case) -> None:
             break
         mask = _observed(_at(case, decisions[:place])).action_mask()
         assert mask.dtype == np.bool_ and mask.any()
-        legal, illegal = (_some(np.flatnonzero(found), draw) for found in (mask, ~mask))
+        legal, illegal = (_some(np.flatnonzero(allowed), draw) for allowed in (mask, ~mask))
         for action in legal:
             _at(case, decisions[:place]).apply(action)
             tried += 1
@@ -140,7 +140,9 @@ def test_what_is_said_of_a_world_is_there(case: Case) -> None:
     assert all(text.count("{}") == 1 for text in world.words.does.values())
     measure, rules = case.scenario.yardstick()
     assert measure in declared and rules and set(rules) <= set(world.policies(case.scenario).rules)
-    assert all(name == one.name and one.better in ("higher", "lower") for name, one in world.measures.items())
+    assert all(
+        name == known.name and known.better in ("higher", "lower") for name, known in world.measures.items()
+    )
     assert case.scenario.caution((0, 1)) == ""
 
 
@@ -167,5 +169,5 @@ def _observed(simulation: Simulation[Any, Any]) -> Any:
 
 def _some(actions: Any, draw: np.random.Generator) -> list[int]:
     chosen = actions if actions.size <= MOST else np.sort(draw.choice(actions, MOST, replace=False))
-    found: list[int] = chosen.tolist()
-    return found
+    picked: list[int] = chosen.tolist()
+    return picked

@@ -25,7 +25,9 @@ from tests.cli.runner import Proreus, assert_refused
 from tests.surface.run_folders import TRAININGS
 from tests.toy import TOY
 
-SMALL = {(words[1], words[3]): words for words in (one.words for one in TRAININGS) if words[0] == "train"}
+SMALL = {
+    (words[1], words[3]): words for words in (training.words for training in TRAININGS) if words[0] == "train"
+}
 """Trainings of a few updates, where those that a world is meant for are long."""
 _FEW_MEMBERS = ("--generations", "4", "--population", "4", "--evaluate-every", "2", "--processes", "1")
 _FEW_STEPS = ("--steps", "160", "--lanes", "4", "--rollout-steps", "8", "--evaluate-every", "1")

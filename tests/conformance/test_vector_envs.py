@@ -18,7 +18,7 @@ from proreus.model.errors import IllegalDecision, UsageError
 from proreus.worlds import WORLDS
 from tests.toy import TOY
 
-PLACES = {name: place for found in (*WORLDS.values(), TOY) for name, place in found.lanes.items()}
+PLACES = {name: place for entry in (*WORLDS.values(), TOY) for name, place in entry.lanes.items()}
 COUNT = 3
 SMALL: dict[str, dict[str, Any]] = {
     "proreus/Pods-v0": {"scenario": "small@4", "horizon": 25},
@@ -38,10 +38,10 @@ def vector_of(name: str, **settings: Any) -> Any:
 def singles_of(name: str) -> Any:
     """Gymnasium's vector of environments, each over one lane."""
 
-    def one() -> LanesEnv:
+    def make_env() -> LanesEnv:
         return LanesEnv(PLACES[name], **SMALL.get(name, {}))
 
-    return SyncVectorEnv([one] * COUNT, autoreset_mode=AutoresetMode.SAME_STEP)
+    return SyncVectorEnv([make_env] * COUNT, autoreset_mode=AutoresetMode.SAME_STEP)
 
 
 def drawn(masks: Any, random: np.random.Generator) -> Any:
@@ -56,17 +56,17 @@ def test_each_lane_is_the_environment_of_its_seed(name: str) -> None:
     assert ours.single_action_space == theirs.single_action_space
     assert ours.metadata["autoreset_mode"] == theirs.metadata["autoreset_mode"]
     random, ends = np.random.default_rng(0), 0
-    now, told = ours.reset(seed=7)
-    same((now, told), theirs.reset(seed=7))
+    now, infos = ours.reset(seed=7)
+    same((now, infos), theirs.reset(seed=7))
     for number in range(150):
         assert ours.observation_space.contains(now)
-        np.testing.assert_array_equal(told["action_mask"], ours.action_masks())
-        actions = drawn(told["action_mask"], random)
+        np.testing.assert_array_equal(infos["action_mask"], ours.action_masks())
+        actions = drawn(infos["action_mask"], random)
         if number % 10 == 0:
-            actions[0] = int(np.argmin(told["action_mask"][0]))  # illegal, where anything is
+            actions[0] = int(np.argmin(infos["action_mask"][0]))  # illegal, where anything is
         step, other = ours.step(actions), theirs.step(actions)
         same(step, other)
-        now, told = step[0], step[-1]
+        now, infos = step[0], step[-1]
         ends += int((step[2] | step[3]).sum())
         if number == 109:
             which = np.array([True, False, True])
@@ -74,7 +74,7 @@ def test_each_lane_is_the_environment_of_its_seed(name: str) -> None:
             same(fresh, theirs.reset(seed=number, options={"reset_mask": which}))
             again = ours.reset(options={"reset_mask": ~which})
             same(again, theirs.reset(options={"reset_mask": ~which}))
-            now, told = again[0], {"action_mask": ours.action_masks().astype(np.int8)}
+            now, infos = again[0], {"action_mask": ours.action_masks().astype(np.int8)}
     assert ends > 0, "an end was seen"
 
 
@@ -95,16 +95,16 @@ def same(keys: Any, two: Any) -> None:
 
 @every_id
 def test_the_same_seed_gives_the_same_trajectories(name: str) -> None:
-    def told(seed: Any) -> list[bytes]:
-        env, random, found = vector_of(name), np.random.default_rng(1), []
+    def trajectory(seed: Any) -> list[bytes]:
+        env, random, shown = vector_of(name), np.random.default_rng(1), []
         _, infos = env.reset(seed=seed)
         for _ in range(30):
             seen, *worth, infos = env.step(drawn(infos["action_mask"], random))
-            found += [np.asarray(array).tobytes() for array in (*seen.values(), *worth)]
-        return found
+            shown += [np.asarray(array).tobytes() for array in (*seen.values(), *worth)]
+        return shown
 
-    assert told(5) == told(5) == told([5, 6, 7])
-    assert told(5) != told(6)
+    assert trajectory(5) == trajectory(5) == trajectory([5, 6, 7])
+    assert trajectory(5) != trajectory(6)
 
 
 @every_id

@@ -44,8 +44,8 @@ def test_a_comparison_with_strangers_writes_a_report_with_a_replay(
     assert isinstance(same.plot(), Figure)
 
 
-def _rows(found: Any) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = found["rows"] if isinstance(found, dict) else found
+def _rows(document: Any) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = document["rows"] if isinstance(document, dict) else document
     return rows
 
 
@@ -61,8 +61,10 @@ def test_python_says_what_the_command_line_says(case: Case, proreus: Proreus, tm
     document = json.loads(Path("found.json").read_text())
     same = package.simulate(case.world.name, case.scenario, case.main, seed=2, record=True)
     ours = same.to_json()
-    for one in (document, ours):
-        one["measures"] = {key: value for key, value in one["measures"].items() if key not in BY_THE_CLOCK}
+    for report in (document, ours):
+        report["measures"] = {
+            key: value for key, value in report["measures"].items() if key not in BY_THE_CLOCK
+        }
     assert document == ours
     with Path("log.csv").open() as file:
         assert len(list(csv.DictReader(file))) == len(same.log)

@@ -204,15 +204,15 @@ def test_a_single_time_far_ahead_is_the_fault_and_not_the_rows_after_it(
     with pytest.raises(InputError, match=rf"in\.csv:{2 * ahead + 2}: clock spike: .*--clock rebase or drop"):
         with_clock("refuse")
     others = [str(t) for i, t in enumerate(times) if i != ahead]
-    report, found = with_clock("drop")
-    assert (report.rows_dropped, found) == (1, others)
-    report, found = with_clock("rebase")
+    report, kept = with_clock("drop")
+    assert (report.rows_dropped, kept) == (1, others)
+    report, kept = with_clock("rebase")
     assert (
         report.tallies[CleaningRule.CLOCK_SPIKE].repaired == 1
         and report.tallies[CleaningRule.CLOCK_JUMP].repaired == 0
     )
     place = str(due - step + moved)
-    assert sorted(found) == sorted([*others, place]) and report.rows_dropped == 0
+    assert sorted(kept) == sorted([*others, place]) and report.rows_dropped == 0
 
 
 def test_a_true_gap_is_no_spike(tmp_path: Path) -> None:

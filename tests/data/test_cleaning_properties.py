@@ -74,22 +74,22 @@ def test_a_request_log_is_cleaned_as_the_plain_reference_cleans_it(
     lines: list[str], pods: int, block_bytes: int
 ) -> None:
     expected = clean_requests(lines, pods)
-    found = outcome(lines, CleaningOptions(kind="requests", pods=pods, repairs=DROPPING), block_bytes)
-    if "refused" in found:
+    result = outcome(lines, CleaningOptions(kind="requests", pods=pods, repairs=DROPPING), block_bytes)
+    if "refused" in result:
         assert not expected.windows
         return
-    names = found["names"]
+    names = result["names"]
     windows = {
         (start // 1_000_000, names[pod]): (cpu, mem, count)
-        for start, pod, cpu, mem, count in found["windows"]
+        for start, pod, cpu, mem, count in result["windows"]
     }
     assert windows == expected.windows
-    assert len(found["windows"]) == len(windows)
+    assert len(result["windows"]) == len(windows)
     requests = defaultdict(list)
-    for _, time, pod, cpu, mem in found["rows"]:
+    for _, time, pod, cpu, mem in result["rows"]:
         requests[names[pod].rsplit("-", 1)[0]].append((time // 1_000_000, names[pod], cpu, mem))
     assert requests == expected.requests
-    dropped = {rule["rule"]: rule["dropped"] for rule in found["report"]["rules"] if rule["dropped"]}
+    dropped = {rule["rule"]: rule["dropped"] for rule in result["report"]["rules"] if rule["dropped"]}
     assert dropped == dict(expected.dropped)
 
 
@@ -115,14 +115,14 @@ def test_the_size_of_chunks_does_not_matter(
 @given(dirty_logs(), st.sampled_from(["drop", "zero"]), st.sampled_from(["rebase", "drop"]))
 def test_rows_are_conserved_and_values_stay_in_bounds(lines: list[str], bad: Any, clock: Any) -> None:
     repairs = RepairOptions(bad_values=bad, clock=clock, longest_gap=1e6, most_dropped=1.0)
-    found = outcome(lines, CleaningOptions(pods=2, repairs=repairs), 512)
-    if "refused" in found:
+    result = outcome(lines, CleaningOptions(pods=2, repairs=repairs), 512)
+    if "refused" in result:
         return
-    report = found["report"]
+    report = result["report"]
     assert report["rows_in"] == len(lines)
     assert report["rows_in"] == report["rows_out"] + sum(rule["dropped"] for rule in report["rules"])
-    assert report["rows_out"] == len(found["rows"]) == sum(window[4] for window in found["windows"])
-    assert all(0 <= cpu <= 500 and 0 <= mem <= 500 for _, _, _, cpu, mem in found["rows"])
+    assert report["rows_out"] == len(result["rows"]) == sum(window[4] for window in result["windows"])
+    assert all(0 <= cpu <= 500 and 0 <= mem <= 500 for _, _, _, cpu, mem in result["rows"])
 
 
 @settings(max_examples=40)
@@ -162,12 +162,12 @@ def test_one_spike_costs_one_row_wherever_it_is(steps: list[int], data: st.DataO
     ahead = max(times[at - 1], times[at + 1]) + data.draw(st.integers(121, 100_000))
     lines[at] = f"{ahead},a,1,{at}"
     options = CleaningOptions(kind="requests", repairs=DROPPING)
-    found = outcome(lines, options, block)
-    assert found["report"]["rows_dropped"] == 1
+    result = outcome(lines, options, block)
+    assert result["report"]["rows_dropped"] == 1
     clean_ones = outcome(without, options, block)
     # Line numbers apart, the rest is as if the row had never been.
-    assert [row[1:] for row in found["rows"]] == [row[1:] for row in clean_ones["rows"]]
-    assert found["windows"] == clean_ones["windows"]
+    assert [row[1:] for row in result["rows"]] == [row[1:] for row in clean_ones["rows"]]
+    assert result["windows"] == clean_ones["windows"]
     rebasing = CleaningOptions(kind="requests", repairs=RepairOptions(clock="rebase"))
     moved = {line: time // 1_000_000 for line, time, *_ in outcome(lines, rebasing, block)["rows"]}
     assert moved.pop(at + 2) == times[at - 1]

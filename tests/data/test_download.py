@@ -136,7 +136,7 @@ def test_every_dataset_says_where_it_comes_from(name: str) -> None:
             assert re.fullmatch(r"[0-9a-f]{64}", remote.sha256) and remote.size > 0
             assert re.search(r"/[0-9a-f]{40}/", remote.address), "an address that cannot change"
         if dataset.remotes and "*" not in key:
-            assert {one.file for one in remotes_of(datasets, key)} == set(dataset.files)
+            assert {published.file for published in remotes_of(datasets, key)} == set(dataset.files)
 
 
 def test_a_member_of_a_family_has_its_own_files() -> None:

@@ -164,11 +164,11 @@ def test_a_policy_over_rows_is_saved_and_read_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "message"),
     [({"env_id": VIRTUAL_MACHINES}, "no dict of rows"), ({"flat": True, **TINY}, "no dict of rows")],
 )
-def test_a_policy_over_rows_says_what_it_needs(settings: dict[str, Any], told: str) -> None:
-    with pytest.raises(UsageError, match=told):
+def test_a_policy_over_rows_says_what_it_needs(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         MaskablePPO(RowsPolicy, make_sb3_env(**{"flat": False, **settings}))
 
 

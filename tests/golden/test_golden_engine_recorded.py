@@ -163,11 +163,11 @@ class Recorded:
                 case "PriorityClass":
                     await self.registry.create(PRIORITY_CLASS, obj)
                 case kind:
-                    found = BY_KIND.get((obj["apiVersion"], kind))
+                    known_kind = BY_KIND.get((obj["apiVersion"], kind))
                     if kind == "Service":
                         placed["spec"] = {"ports": [{"port": 80}], **obj["spec"]}
-                    if found is not None:
-                        made = await self.registry.create(found, placed)
+                    if known_kind is not None:
+                        made = await self.registry.create(known_kind, placed)
                         pods |= _replicas(made) if kind == "ReplicaSet" else {}
         priorities = {
             pod["spec"]["priority"]
@@ -186,21 +186,21 @@ class Recorded:
             )
             return
         await self.registry.create(POD, _acceptable(pod))
-        found = await self._decided(line["pod"])
-        nominated = found.get("status", {}).get("nominatedNodeName")
+        decided = await self._decided(line["pod"])
+        nominated = decided.get("status", {}).get("nominatedNodeName")
         if nominated != line.get("nominated"):
             self._differs(line, "nominated", line.get("nominated"), nominated)
         if nominated:
-            self._compare_words(line, found)
+            self._compare_words(line, decided)
             await self._evict(line)
             self.clock.now += 100.0
-            found = await self._decided(line["pod"], bound=True)
-        node = found["spec"].get("nodeName")
+            decided = await self._decided(line["pod"], bound=True)
+        node = decided["spec"].get("nodeName")
         wanted = line.get("node") or line.get("retry")
         if node != wanted:
             self._differs(line, "node", wanted, node)
         if node is None:
-            self._compare_words(line, found)
+            self._compare_words(line, decided)
             await self._delete(line["pod"])
 
     def _compare_words(self, line: Line, pod: Object) -> None:

@@ -28,5 +28,5 @@ def test_a_data_sheet_comes_within_a_third_of_what_was_measured(name: str, gpus:
         whole = np.interp(tokens, measured.dense_at, measured.dense_time) + head
         assert np.interp(tokens, reckoned.dense_at, reckoned.dense_time) == pytest.approx(whole, rel=A_THIRD)
     for sequences, context in ((8, 7), (8, 10), (5, 8)):  # 128 sequences of 1,024 and 8,192; 16 of 2,048
-        found = reckoned.attention[0, 0, sequences, context]
-        assert found == pytest.approx(measured.attention[0, 0, sequences, context], rel=A_THIRD)
+        predicted = reckoned.attention[0, 0, sequences, context]
+        assert predicted == pytest.approx(measured.attention[0, 0, sequences, context], rel=A_THIRD)

@@ -73,7 +73,9 @@ def served(name: str) -> InferenceCluster:
     file, groups, scheduler = RUNS[name]
     folder = data if file == "test_trace" else data / "reference_runs"
     model = language_model("bloom-176b")
-    kinds = tuple(InstanceKind(one, model, gpu(one), f"bloom-176b/{one}/8") for one in (A100, H100))
+    kinds = tuple(
+        InstanceKind(gpu_name, model, gpu(gpu_name), f"bloom-176b/{gpu_name}/8") for gpu_name in (A100, H100)
+    )
     spec = ClusterSpec(kinds, groups, scheduler, compatibility=SPLITWISE_SIM)
     cluster = InferenceCluster(
         spec, read_splitwise(folder / f"{file}.csv"), read_perf_table(data / "perf_model.csv")
@@ -99,10 +101,10 @@ def simulated(name: str) -> dict[str, F64]:
 
 @pytest.mark.parametrize("name", RUNS)
 def test_every_request_is_as_it_was_recorded(name: str) -> None:
-    found = simulated(name)
+    columns = simulated(name)
     original = recorded(real_data("llm/splitwise") / "llm" / "splitwise" / "reference_runs" / name)
-    assert np.array_equal(found["request_ids"], original["request_ids"])
-    for column, values in found.items():
+    assert np.array_equal(columns["request_ids"], original["request_ids"])
+    for column, values in columns.items():
         assert values == pytest.approx(original[column], abs=MICROSECOND), column
         for share in (50, 90, 99):
             expected = np.percentile(original[column], share)
@@ -113,9 +115,9 @@ def test_every_request_is_as_it_was_recorded(name: str) -> None:
 @pytest.mark.parametrize("name", THREE_REQUESTS)
 def test_the_three_requests_to_the_microsecond(name: str) -> None:
     ttft, response = THREE_REQUESTS[name]
-    found = simulated(name)
-    assert found["ttft_times"] == pytest.approx(ttft, abs=MICROSECOND)
-    assert found["response_times"] == pytest.approx(response, abs=MICROSECOND)
+    columns = simulated(name)
+    assert columns["ttft_times"] == pytest.approx(ttft, abs=MICROSECOND)
+    assert columns["response_times"] == pytest.approx(response, abs=MICROSECOND)
 
 
 @pytest.mark.parametrize("name", [name for name in RUNS if name.startswith("splitwise_")])
@@ -130,7 +132,7 @@ def test_slowdowns_are_those_of_the_recorded_times(name: str) -> None:
     original = recorded(data / "reference_runs" / name)
     cluster = served(name)
     rows = cluster.rows()
-    found = slowdowns(cluster, table, rows[np.argsort(rows[:, c.L_REQUEST])])
+    ratios = slowdowns(cluster, table, rows[np.argsort(rows[:, c.L_REQUEST])])
     ttft, tbt = published_times(table[f"bloom-176b/{A100}/8"], original["prompt_sizes"])
     expected = {
         "ttft": original["ttft_times"] / ttft,
@@ -138,6 +140,6 @@ def test_slowdowns_are_those_of_the_recorded_times(name: str) -> None:
         "e2e": original["response_times"] / (ttft + tbt * (original["token_sizes"] - 1)),
     }
     for latency, values in expected.items():
-        assert found[latency] == pytest.approx(values, rel=1e-6), latency
+        assert ratios[latency] == pytest.approx(values, rel=1e-6), latency
     if "rr_conv" in name:
-        assert 0.74 <= np.percentile(found["tbt"], 99) <= 0.83
+        assert 0.74 <= np.percentile(ratios["tbt"], 99) <= 0.83

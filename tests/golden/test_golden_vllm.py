@@ -86,9 +86,9 @@ def served_and_simulated(log: Logged, overhead: float | None = None) -> tuple[Se
 )
 def test_means_and_tails_are_within_a_tenth_of_what_was_measured(log: Logged, overhead: float | None) -> None:
     served, ttft, tpot = served_and_simulated(log, overhead)
-    for found, measured in ((ttft, served.ttft), (tpot, served.tpot)):
+    for predicted, measured in ((ttft, served.ttft), (tpot, served.tpot)):
         for name, measure in MEASURES.items():
-            assert measure(found) == pytest.approx(measure(measured), rel=0.10), name
+            assert measure(predicted) == pytest.approx(measure(measured), rel=0.10), name
 
 
 @pytest.mark.parametrize(("log", "alike"), [(LLAMA, 0.99), (QWEN, 0.97)], ids=["Llama", "Qwen"])

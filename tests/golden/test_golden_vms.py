@@ -120,17 +120,17 @@ def placements(servers: int, release: bool, threshold: float, policy: str) -> ND
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: "-".join(map(str, row[:4])))
 def test_the_table_with_and_without_release(row: tuple[int, bool, float, str, float, float, int]) -> None:
     servers, release, threshold, policy, low, high, starts = row
-    found = placements(servers, release, threshold, policy)
+    placed = placements(servers, release, threshold, policy)
     # Both means are of random starts: theirs of few, ours of many.
-    noise = 2.5 * found.std() * (1 / np.sqrt(starts) + 1 / np.sqrt(found.size))
-    assert low - noise <= found.mean() <= high + noise
-    assert noise < 0.8 * found.mean()
+    noise = 2.5 * placed.std() * (1 / np.sqrt(starts) + 1 / np.sqrt(placed.size))
+    assert low - noise <= placed.mean() <= high + noise
+    assert noise < 0.8 * placed.mean()
 
 
 @pytest.mark.golden
 def test_fifty_servers_with_release_hardly_ever_fill_up_under_first_fit() -> None:
-    found = placements(50, True, 10.0, "first_fit")
-    assert np.mean(found >= 59_700) >= 0.4
+    placed = placements(50, True, 10.0, "first_fit")
+    assert np.mean(placed >= 59_700) >= 0.4
 
 
 @pytest.mark.golden

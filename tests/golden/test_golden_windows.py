@@ -31,20 +31,20 @@ def measured(name: str, policies: dict[str, WindowPolicy]) -> dict[str, F64]:
     """[seeds, 2] violations and migrations of each policy."""
     data = real_data("vms") if "huawei" in name else None
     scenario = parse_window_scenario(name, data)
-    found: dict[str, list[list[float]]] = {policy: [] for policy in policies}
+    by_policy: dict[str, list[list[float]]] = {policy: [] for policy in policies}
     for seed in range(SEEDS):
         work = scenario.load(seed)
         for policy, made in policies.items():
             measures = play(scenario, work, made, seed).measures
-            found[policy].append([measures["violations"], measures["migrations"]])
-    return {policy: np.array(rows) for policy, rows in found.items()}
+            by_policy[policy].append([measures["violations"], measures["migrations"]])
+    return {policy: np.array(rows) for policy, rows in by_policy.items()}
 
 
 @pytest.mark.golden
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_linear_moves_break_the_threshold_less_than_the_hotspot_rule(name: str) -> None:
-    found = measured(name, {one: make_move_policy(one) for one in ("learned-linear", "hotspot")})
-    violations, migrations = (found["learned-linear"] - found["hotspot"]).T
+    figures = measured(name, {policy: make_move_policy(policy) for policy in ("learned-linear", "hotspot")})
+    violations, migrations = (figures["learned-linear"] - figures["hotspot"]).T
     assert violations.mean() + STUDENT * violations.std(ddof=1) < 0.0
     assert migrations.mean() <= 0.0
 
@@ -53,9 +53,9 @@ def test_linear_moves_break_the_threshold_less_than_the_hotspot_rule(name: str) 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_learned_is_behind_no_rule(name: str) -> None:
     alone = MOVE_POLICIES.make("learned", MovePolicyOptions("violations"))
-    rules = {one: make_move_policy(one) for one in RULES}
-    found = measured(name, {"learned": make_move_policy("learned"), "alone": alone, **rules})
+    rules = {rule_name: make_move_policy(rule_name) for rule_name in RULES}
+    figures = measured(name, {"learned": make_move_policy("learned"), "alone": alone, **rules})
     for policy in ("learned", "alone"):
         for rule in RULES:
-            violations = found[policy][:, 0] - found[rule][:, 0]
+            violations = figures[policy][:, 0] - figures[rule][:, 0]
             assert violations.mean() - STUDENT * violations.std(ddof=1) <= 0.0, (policy, rule)

@@ -68,9 +68,9 @@ def test_other_names_are_another_certificate(tmp_path: Path) -> None:
     first = _door(Authority(tmp_path, _HERE))
     door = _door(Authority(tmp_path, (*_HERE, "192.0.2.7", "cluster.example", "[2001:db8::1]")))
     assert door != first
-    value = door.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    assert value.get_values_for_type(x509.DNSName) == ["localhost", "cluster.example"]
-    addresses = {str(one) for one in value.get_values_for_type(x509.IPAddress)}
+    names = door.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == ["localhost", "cluster.example"]
+    addresses = {str(address) for address in names.get_values_for_type(x509.IPAddress)}
     assert addresses == {"127.0.0.1", "::1", "192.0.2.7", "2001:db8::1"}
     with pytest.raises(UsageError, match="no name of a host"):
         _door(Authority(tmp_path, ("a" * 300,)))

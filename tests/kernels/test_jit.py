@@ -26,9 +26,9 @@ from proreus.kernels.jit import SHARED, _OneWriter, digests_of
 def test_no_kernel_may_regroup_its_sums() -> None:
     """A resumed run equals an unbroken one to the last bit only if every copy of a kernel rounds alike."""
     kernels: set[Dispatcher] = set()
-    for found in pkgutil.walk_packages(proreus.__path__, "proreus."):
-        if found.name != "proreus.__main__":
-            module = importlib.import_module(found.name)
+    for module_info in pkgutil.walk_packages(proreus.__path__, "proreus."):
+        if module_info.name != "proreus.__main__":
+            module = importlib.import_module(module_info.name)
             kernels |= {thing for thing in vars(module).values() if isinstance(thing, Dispatcher)}
     assert len(kernels) > 100
     assert [k.py_func.__name__ for k in kernels if k.targetoptions.get("fastmath")] == []

@@ -71,8 +71,8 @@ class PickTheGreen:
 def last(updates: Iterator[Update]) -> Update:
     """The one at the end of training."""
     for update in updates:
-        found = update
-    return found
+        final = update
+    return final
 
 
 def trained(config: DDQNConfig, env: MaskedEnv, saved: Arrays | None = None) -> Iterator[Update]:

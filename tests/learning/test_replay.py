@@ -50,11 +50,11 @@ def test_the_tree_finds_what_a_running_sum_finds(
     if tree[1] == 0.0:
         return
     for draw in draws:
-        found = int(tree_find(tree, draw * tree[1])) - leaves
-        assert plain[found] > 0.0
-        before = sum(plain[:found])
+        drawn = int(tree_find(tree, draw * tree[1])) - leaves
+        assert plain[drawn] > 0.0
+        before = sum(plain[:drawn])
         slack = 1e-9 * sum(plain)
-        assert before - slack <= draw * sum(plain) <= before + plain[found] + slack
+        assert before - slack <= draw * sum(plain) <= before + plain[drawn] + slack
 
 
 def test_whole_numbers_are_found_exactly() -> None:
@@ -99,8 +99,8 @@ def test_n_step_transitions_are_what_the_definition_says(
         total = sum(discount**k * stretch[k][0] for k in range(length))
         onward = 0.0 if stretch[length - 1][1] == "ends" else discount**length
         expected.append((i, total, i + length - 0.5, onward))
-    found = [(t.action, t.reward, float(t.following["x"][0]), t.discount) for t in made]
-    assert found == expected  # the numbers are sums of powers of two, so exact
+    actual = [(t.action, t.reward, float(t.following["x"][0]), t.discount) for t in made]
+    assert actual == expected  # the numbers are sums of powers of two, so exact
     assert [float(t.observation["x"][0]) for t in made] == [row[0] for row in expected]
 
 
@@ -135,8 +135,8 @@ def test_transitions_come_in_proportion_to_their_priority(exponent: float) -> No
     batch = replay.sample(60_000, 1.0, np.random.default_rng(1))
     chance = (np.abs(errors) + 1e-6) ** exponent
     chance /= chance.sum()
-    found = np.bincount(batch.places, minlength=4) / 60_000
-    np.testing.assert_allclose(found, chance, atol=2e-3)
+    frequency = np.bincount(batch.places, minlength=4) / 60_000
+    np.testing.assert_allclose(frequency, chance, atol=2e-3)
 
 
 @pytest.mark.parametrize("correction", [0.0, 0.4, 1.0])
@@ -157,8 +157,8 @@ def test_new_transitions_have_the_largest_priority_so_far() -> None:
     replay.set_priorities(np.array([0]), np.array([7.0]))
     replay.set_priorities(np.array([0]), np.array([1.0]))
     replay.add(transition(1))
-    found = np.bincount(replay.sample(8_000, 1.0, np.random.default_rng(3)).places, minlength=2) / 8_000
-    np.testing.assert_allclose(found, [1 / 8, 7 / 8], atol=5e-3)
+    frequency = np.bincount(replay.sample(8_000, 1.0, np.random.default_rng(3)).places, minlength=2) / 8_000
+    np.testing.assert_allclose(frequency, [1 / 8, 7 / 8], atol=5e-3)
 
 
 @settings(max_examples=20)

@@ -56,7 +56,7 @@ class Bowl:
         return {"weights": mean}
 
 
-def found(goal: Bowl, starts: dict[str, F64], until: float) -> list[TrainedSpecialist]:
+def specialists(goal: Bowl, starts: dict[str, F64], until: float) -> list[TrainedSpecialist]:
     """A search by a clock that ticks whenever it is looked at."""
     learner = EvolutionLearner(
         world="bowl",
@@ -77,32 +77,32 @@ def found(goal: Bowl, starts: dict[str, F64], until: float) -> list[TrainedSpeci
 
 def test_the_start_that_is_best_on_the_validation_part_is_taken() -> None:
     near, far = BEST + 0.1, BEST + 5.0
-    trained = found(Bowl(), {"learned": far, "first_fit": near}, until=0.0)
+    trained = specialists(Bowl(), {"learned": far, "first_fit": near}, until=0.0)
     assert trained[0].line == "start: held out -0.03 (first_fit)" and trained[-1].start == "first_fit"
     assert np.array_equal(trained[0].checkpoint.tensors["weights"], near)
 
 
 def test_without_starts_it_is_the_goals_own_which_is_what_ships() -> None:
-    trained = found(Bowl(), {}, until=0.0)
+    trained = specialists(Bowl(), {}, until=0.0)
     assert (trained[0].line, trained[0].start) == ("start: held out -14.00", "learned")
 
 
 def test_one_generation_is_tried_however_short_the_time_is() -> None:
     goal = Bowl()
-    found(goal, {}, until=-100.0)
+    specialists(goal, {}, until=-100.0)
     assert len(goal.validated) == 2  # the start and one mean
 
 
 def test_more_time_leads_nearer_and_what_comes_last_is_the_best() -> None:
     gains = [
-        -((trained_specialist.checkpoint.tensors["weights"] - BEST) ** 2).sum()
-        for trained_specialist in found(Bowl(), {}, 200.0)
+        -((specialist.checkpoint.tensors["weights"] - BEST) ** 2).sum()
+        for specialist in specialists(Bowl(), {}, 200.0)
     ]
     assert gains[-1] == max(gains) > -1.0
 
 
 def test_a_start_that_nothing_beats_stays() -> None:
-    trained = found(Bowl(), {"learned": BEST.copy()}, until=5.0)
+    trained = specialists(Bowl(), {"learned": BEST.copy()}, until=5.0)
     assert trained[-1].generations == 0
     assert np.array_equal(trained[-1].checkpoint.tensors["weights"], BEST)
 

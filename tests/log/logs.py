@@ -50,12 +50,12 @@ class Log:
 
     def read(self, since: int = 0) -> list[Part]:
         """All parts of all logs."""
-        found: list[Part] = []
+        parts: list[Part] = []
         for name in self.place.names():
             reader = self.place.reader(name, since)
-            found += reader.poll()
+            parts += reader.poll()
             reader.close()
-        return found
+        return parts
 
 
 def never(name: str) -> int:

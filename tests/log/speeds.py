@@ -47,7 +47,7 @@ def main(seconds: float) -> None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=Path.cwd())))
         etcd = stack.enter_context(etcd_cluster(folder / "etcd")).members[0].endpoint
         for threads in THREADS:
-            found: dict[str, list[tuple[float, float]]] = {}
+            by_kind: dict[str, list[tuple[float, float]]] = {}
             for turn in range(ROUNDS):
                 where = {
                     "files": str(folder / f"{threads}-{turn}"),
@@ -55,8 +55,8 @@ def main(seconds: float) -> None:
                     "etcd": f"etcd://{etcd}/{threads}-{turn}",
                 }
                 for kind, place in where.items():
-                    found.setdefault(kind, []).append(reports(Log(kind, place), threads, seconds))
-            for kind, rounds in found.items():
+                    by_kind.setdefault(kind, []).append(reports(Log(kind, place), threads, seconds))
+            for kind, rounds in by_kind.items():
                 rates = sorted(rate for rate, _ in rounds)
                 took = statistics.median(median for _, median in rounds)
                 line = f"{threads:2} threads, {kind:6}: {statistics.median(rates):5.0f} reports/s"

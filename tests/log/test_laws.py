@@ -42,7 +42,7 @@ def writing(log: Log, limits: LogLimits | None = None, released: int = 0) -> Ite
         kept.close()
 
 
-def told(log: Log, since: int = 0) -> list[tuple[int, int]]:
+def logged(log: Log, since: int = 0) -> list[tuple[int, int]]:
     return [(part.number, says(part.payload)) for part in log.read(since)]
 
 
@@ -53,7 +53,7 @@ def test_parts_come_back_in_order_from_any_record_on(log: Log) -> None:
         assert firsts == [0, 1, 4, 5, 10] and kept.next_number == 12 and kept.trouble == ""
     for since in range(13):
         expected = [k for k, count in enumerate(records) if firsts[k] + count > since]
-        assert [what for _, what in told(log, since)] == expected
+        assert [what for _, what in logged(log, since)] == expected
     with writing(log) as kept:
         assert kept.append(saying(9)) == 12
     assert [part.records for part in log.read()] == [*records, 1]
@@ -96,7 +96,7 @@ def test_many_threads_and_two_writers_lose_nothing_and_share_no_number(log: Log)
     for kept in logs:
         kept.close()
     assert len({(name, number) for name, number, _ in promised}) == 72
-    assert sorted(told(log)) == sorted((number, what) for _, number, what in promised)
+    assert sorted(logged(log)) == sorted((number, what) for _, number, what in promised)
 
 
 def test_what_was_acknowledged_survives_kill_9_and_its_numbers_do_not_come_again(log: Log) -> None:
@@ -121,8 +121,8 @@ def test_what_was_acknowledged_survives_kill_9_and_its_numbers_do_not_come_again
             number = kept.append(saying(999))
             assert number > max(promised)
             promised[number] = 999
-        found = dict(told(log))
-        assert {number: found.get(number) for number in promised} == promised
+        present = dict(logged(log))
+        assert {number: present.get(number) for number in promised} == promised
     ends = [(part.number, part.end) for part in log.read()]
     assert all(end <= number for (_, end), (number, _) in pairwise(ends))
 
@@ -160,11 +160,11 @@ def test_a_limit_drops_what_is_not_needed_and_refuses_rather_than_drop_what_is(l
             kept.append(saying(count, 900))
             count += 1
     assert 10 < count < 25 and "nothing learned" in kept.trouble
-    assert [number for number, _ in told(log)] == list(range(count))
+    assert [number for number, _ in logged(log)] == list(range(count))
     learned[0] = 12
     assert kept.trouble == ""
     assert kept.append(saying(77, 900)) == count
-    left = [number for number, _ in told(log)]
+    left = [number for number, _ in logged(log)]
     assert 0 < left[0] <= 12 and left == list(range(left[0], count + 1))
     # Who was overtaken goes on with what is left.
     assert [part.number for part in behind.poll()] == left and behind.damaged == 0
@@ -207,7 +207,7 @@ def test_without_room_nothing_is_promised_it_is_said_and_it_heals_by_itself(
             time.sleep(0.05)
         assert kept.trouble == ""  # although nobody has appended
         kept.append(saying(2))
-    assert [what for _, what in told(log)] == [0, 2]
+    assert [what for _, what in logged(log)] == [0, 2]
     with pytest.raises(WorkError, match="closed"):
         kept.append(saying(3))
 
@@ -225,9 +225,9 @@ def test_whoever_breaks_leaves_nobody_waiting(tmp_path: Path, monkeypatch: pytes
             group = [Append(saying(1), 1), Append(saying(2), 1)]
             with pytest.raises(RuntimeError, match="it broke"):
                 kept._settle(group)
-            assert all(one.done and "it broke" in str(one.failure) for one in group)
+            assert all(append.done and "it broke" in str(append.failure) for append in group)
         kept.append(saying(3))
-    assert told(log) == [(0, 3)]
+    assert logged(log) == [(0, 3)]
 
 
 def test_what_etcd_never_takes_is_refused_by_itself_and_its_neighbours_are_kept(
@@ -239,12 +239,12 @@ def test_what_etcd_never_takes_is_refused_by_itself_and_its_neighbours_are_kept(
         assert isinstance(kept, StoreLog)
         group = [Append(saying(k, size), 1) for k, size in enumerate((8, 3 << 20, 8))]
         kept._settle(group)
-        assert [isinstance(one.failure, PartTooLarge) for one in group] == [False, True, False]
+        assert [isinstance(append.failure, PartTooLarge) for append in group] == [False, True, False]
         with pytest.raises(PartTooLarge, match="3145728 bytes: etcd"):
             kept.append(saying(5, 3 << 20))
         assert kept.trouble == ""
         kept.append(saying(6, 1 << 20))
-    assert [what for _, what in told(log)] == [0, 2, 6]
+    assert [what for _, what in logged(log)] == [0, 2, 6]
 
 
 def test_a_store_that_does_not_say_whether_it_kept_a_part_has_it_once(
@@ -265,4 +265,4 @@ def test_a_store_that_does_not_say_whether_it_kept_a_part_has_it_once(
                 kept.append(saying(1), 2)
         assert kept.append(saying(1), 2) == 0
         assert kept.append(saying(1), 2) == 2  # the same again is another
-        assert told(log) == [(0, 1), (2, 1)]
+        assert logged(log) == [(0, 1), (2, 1)]

@@ -49,7 +49,7 @@ def serve(
     parallel, group = options["service"] == "parallel", int(options["group"])
     size = group if parallel else 1
     steps = max((-(-len(requests) // size) for _, requests in pods), default=0)
-    found = dict.fromkeys(("steps", "over", "under", "requests", "over_requests", "hit", "unmet"), 0)
+    tally = dict.fromkeys(("steps", "over", "under", "requests", "over_requests", "hit", "unmet"), 0)
     threshold, low = float(options["threshold"]), float(options["low"])
     for step in range(steps):
         fresh = [request for _, requests in pods for request in requests[step * size : (step + 1) * size]]
@@ -58,19 +58,19 @@ def serve(
             counted = requests[: (step + 1) * size] if parallel else requests[step : step + 1]
             held.append((standing[0] + sum(r[0] for r in counted), standing[1] + sum(r[1] for r in counted)))
         total = (sum(h[0] for h in held), sum(h[1] for h in held))
-        found["steps"] += 1
-        found["requests"] += len(fresh)
+        tally["steps"] += 1
+        tally["requests"] += len(fresh)
         if any(total[k] > threshold * (1 + _EPS) * capacity[k] for k in range(2)):
-            found["over"] += 1
-            found["over_requests"] += len(fresh)
-        found["under"] += all(total[k] < low * capacity[k] for k in range(2))
+            tally["over"] += 1
+            tally["over_requests"] += len(fresh)
+        tally["under"] += all(total[k] < low * capacity[k] for k in range(2))
         if all(total[k] <= capacity[k] * (1 + _EPS) for k in range(2)):
             continue
         for given, asked in zip(shared(held, capacity, str(options["sharing"])), held, strict=True):
-            found["unmet"] += sum(short(given[k], asked[k]) for k in range(2))
+            tally["unmet"] += sum(short(given[k], asked[k]) for k in range(2))
         without = [max(capacity[k] - total[k] + sum(r[k] for r in fresh), 0.0) for k in range(2)]
         for given, asked in zip(
             smallest_first(fresh, capacity, (without[0], without[1])), fresh, strict=True
         ):
-            found["hit"] += short(given[0], asked[0]) or short(given[1], asked[1])
-    return found
+            tally["hit"] += short(given[0], asked[0]) or short(given[1], asked[1])
+    return tally

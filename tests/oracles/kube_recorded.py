@@ -107,12 +107,12 @@ class Replay:
         observation = PodObservation(self.compiled, self.state, self.scratch, pod, 0.0)
         c = observation.pod_class
         self.rule.cursor[0] = line["start"]
-        found = find_feasible(self.cluster, self.state, self.scratch, self.rule, c)
+        count = find_feasible(self.cluster, self.state, self.scratch, self.rule, c)
         if self.rule.cursor[0] != line["next"]:
             yield Difference(line["pod"], "next start", line["next"], int(self.rule.cursor[0]))
-        if found != line["feasible"]:
-            yield Difference(line["pod"], "number feasible", line["feasible"], found)
-        feasible = self.scratch.nodes[:found].copy()
+        if count != line["feasible"]:
+            yield Difference(line["pod"], "number feasible", line["feasible"], count)
+        feasible = self.scratch.nodes[:count].copy()
         names = [self.workload.nodes[n].name for n in feasible]
         by_lot = self._draws_order(c)
         if "order" in line and (sorted if by_lot else list)(names) != (sorted if by_lot else list)(
@@ -120,7 +120,7 @@ class Replay:
         ):
             yield Difference(line["pod"], "feasible order", line["order"], names)
         if "scores" in line:
-            score_nodes(self.cluster, self.state, self.rule, c, feasible, found)
+            score_nodes(self.cluster, self.state, self.rule, c, feasible, count)
             yield from self._scores(line, names)
         self.rule.cursor[0] = line["start"]
         chosen = kube_node(self.cluster, self.state, self.scratch, self.rule, c)

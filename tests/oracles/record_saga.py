@@ -36,13 +36,13 @@ def downward_rank(network: Any, graph: Any) -> dict[str, float]:
     ranks: dict[str, float] = {}
     usual = {task.name: np.mean([task.cost / node.speed for node in network.nodes]) for task in graph.tasks}
     for task in graph.topological_sort():
-        found = [
+        earliest = [
             ranks[edge.source]
             + usual[edge.source]
             + np.mean([edge.size / link.speed for link in network.edges])
             for edge in graph.in_edges(task.name)
         ]
-        ranks[task.name] = float(max(found, default=0.0))
+        ranks[task.name] = float(max(earliest, default=0.0))
     return ranks
 
 
@@ -82,15 +82,15 @@ def answered(given: dict[str, Any]) -> dict[str, Any]:
     tasks = [(f"t{at:02d}", cost) for at, cost in enumerate(given["runtime"])]
     edges = [(f"t{parent:02d}", f"t{child:02d}", size) for parent, child, size in given["edges"]]
     graph, network = TaskGraph.create(tasks=tasks, dependencies=edges), network_of(given["speeds"])
-    found = dict(given)
+    answer = dict(given)
     for name, scheduler in (("heft", HeftScheduler()), ("cpop", cpop.CpopScheduler())):
         schedule = scheduler.schedule(network, graph)
         placed = {task.name: int(task.node) for tasks in schedule.mapping.values() for task in tasks}
-        found[name] = {
+        answer[name] = {
             "makespan": float(schedule.makespan),
             "nodes": [placed[f"t{at:02d}"] for at in range(len(given["runtime"]))],
         }
-    return found
+    return answer
 
 
 if __name__ == "__main__":

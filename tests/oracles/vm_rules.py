@@ -97,10 +97,10 @@ def features(look: PlainLook, place: int) -> list[float]:
     share = look.shares(place)
     (cpu, mem), (cpu_other, mem_other) = share[here], share[there]
     empty = [look.free[server][numa][0] == capacity[numa][0] for numa in range(2)]
-    found = [cpu, mem, cpu_other, mem_other, cpu**2, mem**2, cpu_other**2, mem_other**2]
-    found += [min(cpu, mem), min(cpu_other, mem_other)]
-    found += [abs(cpu - cpu_other), abs(mem - mem_other), abs(cpu - mem), cpu * cpu_other]
-    found += [float(all(empty)), float(empty[here])]
+    figures = [cpu, mem, cpu_other, mem_other, cpu**2, mem**2, cpu_other**2, mem_other**2]
+    figures += [min(cpu, mem), min(cpu_other, mem_other)]
+    figures += [abs(cpu - cpu_other), abs(mem - mem_other), abs(cpu - mem), cpu * cpu_other]
+    figures += [float(all(empty)), float(empty[here])]
 
     def places(free: list[list[int]], size: tuple[int, int, bool]) -> int:
         cores, gb, both = size
@@ -109,4 +109,8 @@ def features(look: PlainLook, place: int) -> list[float]:
 
     lost = [places(look.free[server], size) - places(look.after(place), size) for size in TYPICAL]
     room = [sum(places(nodes, size) for nodes in look.free) for size in TYPICAL]
-    return [*found, *map(float, lost), *(gone / max(left, 1) for gone, left in zip(lost, room, strict=True))]
+    return [
+        *figures,
+        *map(float, lost),
+        *(gone / max(left, 1) for gone, left in zip(lost, room, strict=True)),
+    ]

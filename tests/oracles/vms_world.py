@@ -68,11 +68,11 @@ class PlainRun:
     def avail(self) -> list[bool]:
         """Where the machine at hand may go, server by server; closed servers take nobody."""
         both, cpu, mem = self.demand(self.at_hand)
-        found = []
+        allowed = []
         for server in self.servers:
             fits = [node[0] >= cpu and node[1] >= mem for node in server.free]
-            found += [all(fits)] * 2 if both else fits
-        return found + [False] * (2 * (len(self.all) - len(self.servers)))
+            allowed += [all(fits)] * 2 if both else fits
+        return allowed + [False] * (2 * (len(self.all) - len(self.servers)))
 
     def place(self, place: int) -> float:
         """Put the machine at hand there and go on; what SPANE's reward would be."""

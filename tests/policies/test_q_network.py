@@ -92,8 +92,8 @@ def test_padding_with_illegal_nodes_changes_nothing() -> None:
     padded = torch.cat((nodes, torch.zeros(2, 4, 5)), dim=1)
     no = torch.zeros(2, 4, dtype=torch.bool)
     wide = torch.cat((mask[:, :NODES], no, mask[:, NODES : 2 * NODES], no, mask[:, 2 * NODES :]), dim=1)
-    values, found = net(nodes, context, mask), net(padded, context, wide)
-    torch.testing.assert_close(found[wide], values[mask])
+    values, padded_values = net(nodes, context, mask), net(padded, context, wide)
+    torch.testing.assert_close(padded_values[wide], values[mask])
 
 
 def test_no_legal_node_still_has_finite_values() -> None:

@@ -39,7 +39,7 @@ def read(name: str) -> Any:
 
 
 def assert_pinned(name: str, document: Any, closeness: Closeness = EXACT) -> None:
-    """That `found`, as JSON, still holds all that is stored under the name."""
+    """That the document, as JSON, still holds all that is stored under the name."""
     document = json.loads(json.dumps(document))
     if REWRITES:
         path = PINNED / f"{name}.json"
@@ -49,35 +49,35 @@ def assert_pinned(name: str, document: Any, closeness: Closeness = EXACT) -> Non
     assert not differences, f"pinned/{name}.json no longer holds:\n" + "\n".join(differences[:20])
 
 
-def lost(pinned: Any, found: Any, closeness: Closeness = EXACT, place: str = "") -> list[str]:
-    """Where `found` no longer says what was pinned, one line each; further keys of a mapping are no loss."""
-    if isinstance(pinned, dict) and isinstance(found, dict):
+def lost(pinned: Any, actual: Any, closeness: Closeness = EXACT, place: str = "") -> list[str]:
+    """Where `actual` no longer says what was pinned, one line each; further keys of a mapping are no loss."""
+    if isinstance(pinned, dict) and isinstance(actual, dict):
         lines = []
         for key, value in pinned.items():
             here = f"{place}/{key}"
-            lines += lost(value, found[key], closeness, here) if key in found else [f"{here}: is gone"]
+            lines += lost(value, actual[key], closeness, here) if key in actual else [f"{here}: is gone"]
         return lines
-    if isinstance(pinned, list) and isinstance(found, list):
-        if len(pinned) != len(found):
-            return [f"{place}: {len(found)} entries, pinned were {len(pinned)}"]
+    if isinstance(pinned, list) and isinstance(actual, list):
+        if len(pinned) != len(actual):
+            return [f"{place}: {len(actual)} entries, pinned were {len(pinned)}"]
         return [
             line
-            for index, (one, other) in enumerate(zip(pinned, found, strict=True))
+            for index, (one, other) in enumerate(zip(pinned, actual, strict=True))
             for line in lost(one, other, closeness, f"{place}/{index}")
         ]
-    if _same(pinned, found, closeness):
+    if _same(pinned, actual, closeness):
         return []
-    return [f"{place}: {found!r}, pinned was {pinned!r}"]
+    return [f"{place}: {actual!r}, pinned was {pinned!r}"]
 
 
-def _same(pinned: Any, found: Any, closeness: Closeness) -> bool:
-    if isinstance(pinned, bool) or isinstance(found, bool) or not isinstance(pinned, float | int):
-        return type(pinned) is type(found) and bool(pinned == found)
-    if not isinstance(found, float | int):
+def _same(pinned: Any, actual: Any, closeness: Closeness) -> bool:
+    if isinstance(pinned, bool) or isinstance(actual, bool) or not isinstance(pinned, float | int):
+        return type(pinned) is type(actual) and bool(pinned == actual)
+    if not isinstance(actual, float | int):
         return False
-    if math.isnan(pinned) or math.isnan(found):
-        return math.isnan(pinned) and math.isnan(found)
-    return math.isclose(pinned, found, rel_tol=closeness.relative, abs_tol=closeness.absolute)
+    if math.isnan(pinned) or math.isnan(actual):
+        return math.isnan(pinned) and math.isnan(actual)
+    return math.isclose(pinned, actual, rel_tol=closeness.relative, abs_tol=closeness.absolute)
 
 
 def is_timing(name: str) -> bool:

@@ -61,10 +61,10 @@ def test_a_comparison_finds_what_it_found(comparison: Comparison, proreus: Prore
         if not is_timing(row["measure"])
     }
     files = sorted(str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*.*"))
-    found = {
+    outcome = {
         **content,
         "rows": rows,
         "files": files,
         "per_seed": table((tmp_path / "out/per_seed.csv").read_text()),
     }
-    assert_pinned(f"compare/{comparison.world}-{comparison.name}", found)
+    assert_pinned(f"compare/{comparison.world}-{comparison.name}", outcome)

@@ -73,7 +73,7 @@ def test_an_environment_shows_and_rewards_what_it_did(making: Making) -> None:
     drawn = np.random.default_rng(0)
     # Told a seed, it needs none to begin.
     observation, info = env.reset() if "seed" in making.keywords else env.reset(seed=7)
-    found: dict[str, Any] = {
+    record: dict[str, Any] = {
         "class": type(world).__name__,
         "observation space": repr(env.observation_space),
         "action space": repr(env.action_space),
@@ -86,10 +86,10 @@ def test_an_environment_shows_and_rewards_what_it_did(making: Making) -> None:
         observation, reward, terminated, truncated, info = env.step(action)
         assert env.observation_space.contains(observation)
         step = {"action": action, "reward": float(reward), "ends": [terminated, truncated]}
-        found["steps"].append({**step, "observation": _told(observation), "info": _told(info)})
+        record["steps"].append({**step, "observation": _told(observation), "info": _told(info)})
     if making.keywords.get("render_mode") == "ansi":
-        found["render"] = str(env.render()).splitlines()[:3]
-    assert_pinned(f"environments/{making.name}", found, NEAR)
+        record["render"] = str(env.render()).splitlines()[:3]
+    assert_pinned(f"environments/{making.name}", record, NEAR)
     env.close()
 
 

@@ -76,13 +76,13 @@ def test_a_bad_command_is_told_what_is_wrong(proreus: Proreus) -> None:
     commands = {line: tuple(line.split()) for line in REFUSALS}
     # Old runs by the name of their folder's parent: where they lie is no part of the sentence.
     commands |= {" ".join((*words[:-1], Path(words[-1]).parent.name)): words for words in OF_OLD_RUNS}
-    found = {}
+    messages = {}
     for name, words in commands.items():
         ended = proreus(*words)
         assert_refused(ended, 2)
         assert ended.out == "", name
-        found[name] = _told(ended.err)
-    assert_pinned("errors", found)
+        messages[name] = _told(ended.err)
+    assert_pinned("errors", messages)
 
 
 def _told(err: str) -> dict[str, Any]:

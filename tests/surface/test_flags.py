@@ -50,10 +50,10 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
 def test_a_command_keeps_its_flags(words: tuple[str, ...], proreus: Proreus) -> None:
     ended = proreus(*words, "--help")
     assert (ended.code, ended.err) == (0, "")
-    found = promises(ended.out)
-    assert "-h" in found, ended.out
+    flags = promises(ended.out)
+    assert "-h" in flags, ended.out
     name = "-".join(word for word in words if word != "--algo")
-    assert_pinned(f"help/{name}", {"usage": _usage(ended.out), "flags": found})
+    assert_pinned(f"help/{name}", {"usage": _usage(ended.out), "flags": flags})
 
 
 def _usage(text: str) -> str:

@@ -23,17 +23,17 @@ VECTOR = OLD_RUNS / "models-vector" / "finished"
 @pytest.mark.parametrize("training", RESUMED, ids=lambda each: each.name)
 def test_an_old_checkpoint_plays_as_it_did(training: Training, proreus: Proreus, tmp_path: Path) -> None:
     run, world = OLD_RUNS / training.name / "interrupted", training.resumes[1]
-    found = {}
+    results = {}
     for which in (run, run / "last"):
         ended = proreus("simulate", world, *WORK[world], "--policy", str(which), "--json", "r.json")
         assert (ended.code, ended.err) == (0, "")
         result = without_timings(json.loads((tmp_path / "r.json").read_text()))
         del result["policy"]  # a path
-        found["best" if which == run else which.name] = result
+        results["best" if which == run else which.name] = result
     assert proreus("curve", str(run), "--out", "curve.png", "--json", "curve.json").code == 0
-    found["curve"] = json.loads((tmp_path / "curve.json").read_text())
+    results["curve"] = json.loads((tmp_path / "curve.json").read_text())
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
-    assert_pinned(f"checkpoints/{training.name}", found, TORCH)
+    assert_pinned(f"checkpoints/{training.name}", results, TORCH)
 
 
 def test_an_old_model_of_the_service_is_judged_as_it_was(proreus: Proreus, tmp_path: Path) -> None:

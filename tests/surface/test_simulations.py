@@ -83,10 +83,10 @@ SIMULATIONS = (
 def test_a_simulation_finds_what_it_found(simulation: Simulation, proreus: Proreus, tmp_path: Path) -> None:
     ended = proreus(*simulation.words())
     assert (ended.code, ended.err) == (0, "")
-    found: dict[str, Any] = {"result": without_timings(json.loads((tmp_path / "result.json").read_text()))}
+    outcome: dict[str, Any] = {"result": without_timings(json.loads((tmp_path / "result.json").read_text()))}
     for flag in simulation.writes:
-        found[flag] = _kept(tmp_path / simulation.file[flag])
-    assert_pinned(f"simulate/{simulation.world}-{simulation.name}", found)
+        outcome[flag] = _kept(tmp_path / simulation.file[flag])
+    assert_pinned(f"simulate/{simulation.world}-{simulation.name}", outcome)
 
 
 def _kept(path: Path) -> Any:

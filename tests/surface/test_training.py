@@ -57,16 +57,16 @@ def test_an_old_run_goes_on_to_the_same_end(training: Training, proreus: Proreus
     shutil.copytree(old, tmp_path / "run")
     ended = proreus(*training.resumes, "--resume", "run")
     assert (ended.code, ended.err) == (0, "")
-    found = contents(tmp_path / "run", training)
+    resumed = contents(tmp_path / "run", training)
     if training.former:
-        assert_pinned(f"training/{training.name}", found, training.closeness)
+        assert_pinned(f"training/{training.name}", resumed, training.closeness)
         _keep_best(training, tmp_path / "run")
     unbroken = read(f"training/{training.name}")
     assert 0 < len(journal_of(old)) < len(unbroken["journal"])
     for part in ("settings", "best card", "last card"):  # what the old run wrote has no later settings
-        known, asked = found[part]["config"], unbroken[part]["config"]
+        known, asked = resumed[part]["config"], unbroken[part]["config"]
         unbroken[part]["config"] = {name: value for name, value in asked.items() if name in known}
-    differences = lost(unbroken, found, training.closeness)
+    differences = lost(unbroken, resumed, training.closeness)
     assert not differences, "\n".join(differences[:20])
     for which in CHECKPOINTS:
         expected = load_file(OLD_RUNS / training.name / f"{which}.safetensors")

@@ -55,7 +55,7 @@ class ToyGoal:
     def fitness(self, members: Sequence[F64], drawn: list[int]) -> tuple[list[float], dict[str, int]]:
         """Minus the mean time in the system."""
         training = [scenario.of_part("train") for scenario in self._scenarios]
-        found = [
+        fitness = [
             -float(
                 np.mean(
                     [
@@ -67,7 +67,7 @@ class ToyGoal:
             )
             for member in members
         ]
-        return found, {"runs": len(members) * len(training) * len(drawn)}
+        return fitness, {"runs": len(members) * len(training) * len(drawn)}
 
     def validate(self, mean: F64) -> dict[str, float]:
         """% less time in the system than the best rule."""
@@ -143,8 +143,8 @@ def _start(scenarios: Sequence[ToyScenario], configs: Configs) -> Arrays:
 
 
 def _judge(scenarios: Sequence[ToyScenario], configs: Configs, tensors: Arrays) -> dict[str, float]:
-    found = _each(scenarios, partial(_actor, tensors), range(_CHOSEN_ON))
-    return {name: float(gains.mean()) for name, gains in found.items()}
+    by_scenario = _each(scenarios, partial(_actor, tensors), range(_CHOSEN_ON))
+    return {name: float(gains.mean()) for name, gains in by_scenario.items()}
 
 
 def _confirm(scenarios: Sequence[ToyScenario], configs: Configs, tensors: Arrays) -> dict[str, F64]:

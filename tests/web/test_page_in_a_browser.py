@@ -16,7 +16,7 @@ import pytest
 
 from proreus.web import status_page
 
-BROWSER = next((found for name in ("chromium", "google-chrome") if (found := shutil.which(name))), None)
+BROWSER = next((path for name in ("chromium", "google-chrome") if (path := shutil.which(name))), None)
 LONG = "a-deployment-with-a-rather-long-name-5f7c9d8b6d-x2x7q"
 REASON = "no node fits " * 9
 TIME = "2026-01-01T00:00:00Z"
@@ -114,7 +114,9 @@ class _Doors(BaseHTTPRequestHandler):
                 content = status_page()
             case "/v1/events":
                 kind = "text/event-stream"
-                lines = (f"event: {name}\ndata: {json.dumps(told)}\n\n" for name, told in EVENTS.items())
+                lines = (
+                    f"event: {name}\ndata: {json.dumps(payload)}\n\n" for name, payload in EVENTS.items()
+                )
                 content = "".join(lines).encode()
             case _:
                 content = LOOK.replace("WIDTH", place.rpartition("/")[2]).encode()

@@ -111,10 +111,10 @@ def _check(windows: Path, expected: dict[tuple[int, str], tuple[float, int]]) ->
     unseen = dict(expected)
     with windows.open(newline="") as file:
         for row in csv.DictReader(file):
-            found = unseen.pop((int(row["window_start"]), row["pod"]), None)
-            if found is None:
+            peer_window = unseen.pop((int(row["window_start"]), row["pod"]), None)
+            if peer_window is None:
                 continue
-            cpu, requests = found
+            cpu, requests = peer_window
             if int(row["requests"]) != requests or not math.isclose(
                 float(row["cpu"]), cpu, rel_tol=_WIDEST_DIFFERENCE
             ):

@@ -83,8 +83,8 @@ def _on(store: str, nodes: int, pods: int, tell: Callable[[str], None]) -> Itera
     yield claim(f"{what}: created", "pods/s", pods / at_once.creating)
     yield claim(f"{what}: request to bound, p99", "s", at_once.p99, better="lower")
     for share, value in (("p50", steady.p50), ("p99", steady.p99)):
-        message = f"{store}, {STEADY_RATE:.0f} pods/s: request to bound, {share}"
-        yield claim(message, "ms", 1e3 * value, better="lower")
+        title = f"{store}, {STEADY_RATE:.0f} pods/s: request to bound, {share}"
+        yield claim(title, "ms", 1e3 * value, better="lower")
     yield claim(f"{store}: memory of the engine at its largest", "MB", memory / 1e6, better="lower")
 
 

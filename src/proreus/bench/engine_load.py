@@ -45,8 +45,6 @@ class PodPlan:
 
 @dataclass(frozen=True)
 class PodResult:
-    """What came of it."""
-
     created: int
     failures: int
     bound: int
@@ -122,7 +120,6 @@ class _Client:
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def send(self, name: str) -> None:
-        """Ask for that pod."""
         self.socket.sendall(self.exchange.request(pod_body(name)))
 
 

@@ -142,9 +142,9 @@ def _fresh_compile(live: _Live) -> tuple[float, int]:
         for p, pod in enumerate(asked):
             fresh = PodObservation(compiled, state, scratch, p, 0.0)
             expected = policy.fresh(0).decide(fresh)
-            told = policy.fresh(0).decide(live.ask(pod.spec))
-            if told != expected:
-                raise WorkError(f"{name} decides otherwise after a fresh compile: {told}, {expected}")
+            decision = policy.fresh(0).decide(live.ask(pod.spec))
+            if decision != expected:
+                raise WorkError(f"{name} decides otherwise after a fresh compile: {decision}, {expected}")
     return seconds, sum(_bytes(columns) for columns in (compiled.cluster, state, scratch))
 
 

@@ -46,8 +46,6 @@ class LoadPlan:
 
 @dataclass(frozen=True)
 class LoadResult:
-    """What came of it."""
-
     requests: int
     warmed: int
     """Requests before the measurement began."""
@@ -98,7 +96,6 @@ class Http1Exchange:
         self.over = False
 
     def greeting(self) -> bytes:
-        """Nothing."""
         return b""
 
     def request(self, body: bytes) -> bytes:

@@ -16,7 +16,6 @@ from torch import nn
 
 
 def make_app(state_dim: int, action_dim: int) -> Flask:
-    """The service."""
     torch.manual_seed(0)
     actor = nn.Sequential(
         nn.Linear(state_dim, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, action_dim)

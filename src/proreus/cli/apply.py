@@ -49,7 +49,6 @@ class ApplyArguments:
 
 
 def run(words: Sequence[str]) -> int:
-    """Apply files."""
     arguments = parse(ApplyArguments, "proreus apply", words, _DESCRIPTION)
     prepare(arguments.common)
     documents = read_all(arguments.filename)
@@ -105,10 +104,10 @@ def _apply(
 def _revision(client: Client, path: str) -> str | None:
     """That of the object that stands there; None: there is none."""
     try:
-        found: dict[str, Any] = client.get(path)
+        current: dict[str, Any] = client.get(path)
     except ApiRefused as refused:
         if refused.code != _NOT_FOUND:
             raise
         return None
-    revision: str = found["metadata"]["resourceVersion"]
+    revision: str = current["metadata"]["resourceVersion"]
     return revision

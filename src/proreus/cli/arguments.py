@@ -155,10 +155,10 @@ def _one_line(said: str) -> str:
     """
     plain = re.sub(r"\x1b\[[0-9;]*m|[\u2500-\u257f]", "", said)
     lines = [line.strip() for line in plain.splitlines()]
-    messages = [line if re.search(r"\w", line) else "" for line in lines[1:]] or lines
-    first = next((place for place, line in enumerate(messages) if line), 0)
-    last = next((place for place, line in enumerate(messages) if place > first and not line), len(messages))
-    return " ".join(messages[first:last]) or "the command could not be read"
+    shown = [line if re.search(r"\w", line) else "" for line in lines[1:]] or lines
+    first = next((place for place, line in enumerate(shown) if line), 0)
+    last = next((place for place, line in enumerate(shown) if place > first and not line), len(shown))
+    return " ".join(shown[first:last]) or "the command could not be read"
 
 
 def without(kind: type[Any], hidden: Mapping[str, Any]) -> type[Any]:

@@ -42,7 +42,7 @@ SHARED = {
 def benches() -> dict[str, str]:
     """Name -> "module:function", imported when it is asked for."""
     of_worlds = {name: world(name).bench for name in registered()}
-    return {**{name: found for name, found in of_worlds.items() if found}, **SHARED}
+    return {**{name: target for name, target in of_worlds.items() if target}, **SHARED}
 
 
 def find(reference: str) -> Bench:
@@ -110,8 +110,8 @@ def _what(reference: str) -> str:
     spec = importlib.util.find_spec(reference.partition(":")[0])
     if spec is None or spec.origin is None:
         return "no such benchmark"
-    message = ast.get_docstring(ast.parse(Path(spec.origin).read_bytes())) or ""
-    line = message.partition("\n")[0]
+    docstring = ast.get_docstring(ast.parse(Path(spec.origin).read_bytes())) or ""
+    line = docstring.partition("\n")[0]
     return line.partition(": ")[2] or line
 
 

@@ -60,10 +60,10 @@ def run(words: Sequence[str]) -> int:
 
 def _combine(world: World, arguments: CombineArguments) -> None:
     module, _, name = world.combine.partition(":")
-    found = getattr(importlib.import_module(module), name)(arguments.sources, arguments.data)
+    checkpoint = getattr(importlib.import_module(module), name)(arguments.sources, arguments.data)
     created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    card = replace(found.card, commit=code_version(), created=created)
-    save_checkpoint(arguments.out, replace(found, card=card))
+    card = replace(checkpoint.card, commit=code_version(), created=created)
+    save_checkpoint(arguments.out, replace(checkpoint, card=card))
     console = new_console(arguments.common)
     for expert in card.config["experts"]:
         console.print(f"expert: {expert}", soft_wrap=True, highlight=False)

@@ -49,8 +49,8 @@ def completion(shell: str, verbs: Iterable[str], run: Callable[[Sequence[str]], 
         verbs=" ".join(names),
         subjects="\n".join(f'      {verb}) words="{" ".join(of)}" ;;' for verb, of in subjects.items() if of),
         flags="\n".join(
-            f'      "{verb} {subject}"{"*" if not subject else ""}) words="{" ".join(flag)}" ;;'
-            for (verb, subject), flag in flags.items()
+            f'      "{verb} {subject}"{"*" if not subject else ""}) words="{" ".join(words)}" ;;'
+            for (verb, subject), words in flags.items()
         ),
     )
 

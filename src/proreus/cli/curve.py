@@ -67,18 +67,18 @@ def _gain_of(run: Path) -> str:
     """What the held-out figures of a run are, with their unit; "": it has no best checkpoint yet."""
     if not is_checkpoint(run / "best"):
         return ""
-    message = next(iter(read_card(run / "best" / CARD).scores), "").partition(",")[0]
-    unit = "" if message.startswith("%") else _unit_of(run)
-    return f"{message}, {unit}" if unit else message
+    measure = next(iter(read_card(run / "best" / CARD).scores), "").partition(",")[0]
+    unit = "" if measure.startswith("%") else _unit_of(run)
+    return f"{measure}, {unit}" if unit else measure
 
 
 def _unit_of(run: Path) -> str:
     """Of the measure that the run's first scenario is judged by; "": it cannot be told from here."""
     try:
         settings = read_settings(run)
-        found = world(str(settings["world"]))
-        scenario = read_back(found, settings["scenarios"][0], None)
+        trained_world = world(str(settings["world"]))
+        scenario = read_back(trained_world, settings["scenarios"][0], None)
     except (ProreusError, ValueError):  # its data, or the module that it comes from, is elsewhere
         return ""
-    unit = found.measures[scenario.yardstick()[0]].unit
+    unit = trained_world.measures[scenario.yardstick()[0]].unit
     return "points" if unit.startswith("%") else unit

@@ -49,7 +49,7 @@ def run(words: Sequence[str]) -> int:
         return print_datasets(data_dir(arguments.data), arguments.common)
     if not arguments.names:
         raise UsageError("name a dataset to fetch, or show what there is: proreus data fetch --list")
-    wanted = {name: _found(name) for name in arguments.names}
+    wanted = {name: _dataset_of(name) for name in arguments.names}
     folder, console = fetch_dir(arguments.data), new_console(arguments.common)
     files = []
     for name, (dataset, remotes) in wanted.items():
@@ -62,11 +62,11 @@ def run(words: Sequence[str]) -> int:
     return 0
 
 
-def _found(name: str) -> tuple[Dataset, tuple[Remote, ...]]:
+def _dataset_of(name: str) -> tuple[Dataset, tuple[Remote, ...]]:
     """The dataset of a name in whichever world, and its public files."""
     family = name.partition("/")[0]
     known: dict[str, Dataset] = {}
-    for datasets in (world(one).datasets for one in registered()):
+    for datasets in (world(world_name).datasets for world_name in registered()):
         known |= datasets
         key = next((key for key in (name, f"{name}/*", f"{family}/*") if key in datasets), None)
         if key is None:

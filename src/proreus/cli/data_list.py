@@ -27,7 +27,7 @@ def print_datasets(folder: Path | None, output: Output) -> int:
             here = holds(datasets, name, folder)
             about = {"what": dataset.what, "licence": dataset.licence, "address": dataset.home}
             rows.append({"name": name, "here": here, **about, "world": of_world})
-            key = next(key for key, one in datasets.items() if one is dataset)
+            key = next(key for key, candidate in datasets.items() if candidate is dataset)
             members.setdefault(key, []).extend([name] if here else [])
         for key, here_now in members.items():
             _print(console, of_world, key, datasets[key], here_now)

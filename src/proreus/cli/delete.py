@@ -81,7 +81,6 @@ class _Object:
 
 
 def run(words: Sequence[str]) -> int:
-    """Delete objects."""
     arguments = parse(DeleteArguments, "proreus delete", flags_first(DeleteArguments, words), _DESCRIPTION)
     prepare(arguments.common)
     console = new_console(arguments.common)
@@ -101,7 +100,7 @@ def run(words: Sequence[str]) -> int:
                 _wait(client, deleted, arguments.timeout)
     if not deleted:
         console.print("nothing deleted", highlight=False)
-    write_json(arguments.common, {"deleted": [found.target.shown for found, _ in deleted]})
+    write_json(arguments.common, {"deleted": [obj.target.shown for obj, _ in deleted]})
     return 0
 
 

@@ -40,7 +40,6 @@ class DemoArguments:
 
 
 def run(words: Sequence[str]) -> int:
-    """Run the demo."""
     arguments = parse(
         DemoArguments, "proreus demo", words, "Example: proreus demo --seeds 3 --out reports/demo"
     )

@@ -40,7 +40,6 @@ class DescribeArguments:
 
 
 def run(words: Sequence[str]) -> int:
-    """Describe objects."""
     words = flags_first(DescribeArguments, words)
     arguments = parse(DescribeArguments, "proreus describe", words, _DESCRIPTION)
     prepare(arguments.common)
@@ -49,12 +48,12 @@ def run(words: Sequence[str]) -> int:
     objects: list[dict[str, Any]] = []
     with arguments.where.open() as client:
         for target in wanted:
-            for found in _find(client, target, arguments):
+            for obj in _find(client, target, arguments):
                 if objects:
                     console.print("\n")
-                around = _around(client, target, found)
-                print_sections(console, describe(target.kind, found, around))
-                objects.append(found)
+                around = _around(client, target, obj)
+                print_sections(console, describe(target.kind, obj, around))
+                objects.append(obj)
     if not objects:
         console.print(f"nothing found in namespace {arguments.namespace}", highlight=False)
     write_json(arguments.common, objects)
@@ -69,9 +68,9 @@ def _find(client: Client, target: ObjectTarget, arguments: DescribeArguments) ->
     return items
 
 
-def _around(client: Client, target: ObjectTarget, found: dict[str, Any]) -> RelatedObjects:
+def _around(client: Client, target: ObjectTarget, obj: dict[str, Any]) -> RelatedObjects:
     """What else is told of an object: its events, the pods of a node, the ReplicaSets of a Deployment."""
-    metadata = found["metadata"]
+    metadata = obj["metadata"]
     selected = {"involvedObject.kind": target.kind.kind, "involvedObject.name": metadata["name"]}
     if target.kind.namespaced:
         selected["involvedObject.uid"] = metadata["uid"]

@@ -56,7 +56,6 @@ class DrainArguments:
 
 
 def run(words: Sequence[str]) -> int:
-    """Drain a node."""
     arguments = parse(DrainArguments, "proreus drain", words, _DESCRIPTION)
     prepare(arguments.common)
     console = new_console(arguments.common)
@@ -133,12 +132,12 @@ class _Draining:
     def _stands(self, pod: Pod) -> bool:
         metadata = pod["metadata"]
         try:
-            found = self._client.get(path_of(POD, metadata["namespace"], metadata["name"]))
+            current = self._client.get(path_of(POD, metadata["namespace"], metadata["name"]))
         except ApiRefused as refused:
             if refused.code != _NOT_FOUND:
                 raise
             return False
-        return bool(found["metadata"]["uid"] == metadata["uid"])
+        return bool(current["metadata"]["uid"] == metadata["uid"])
 
     def _pause(self, why: str) -> None:
         if time.monotonic() >= self._deadline:

@@ -65,8 +65,8 @@ def run(words: Sequence[str]) -> int:
         path = path_of(POD, arguments.namespace, name, "exec")
         wanted = Talk(path, arguments.container, tuple(command), arguments.stdin, arguments.tty)
         code = talk(client.address, wanted, said.take)
-    told = {stream: bytes(text).decode(errors="replace") for stream, text in said.kept.items()}
-    write_json(arguments.common, {"exitCode": code, **told})
+    streams = {stream: bytes(text).decode(errors="replace") for stream, text in said.kept.items()}
+    write_json(arguments.common, {"exitCode": code, **streams})
     return code
 
 
@@ -79,7 +79,6 @@ class _Said:
         self.kept = {"stdout": bytearray(), "stderr": bytearray()}
 
     def take(self, stream: int, data: bytes) -> None:
-        """More of it."""
         kept = self.kept["stdout" if stream == 1 else "stderr"]
         kept += data[: _MOST_KEPT - len(kept)]
         if not self._quiet:

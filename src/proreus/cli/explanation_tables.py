@@ -35,18 +35,18 @@ def explanation_tables(
     varying, constant = _split_scores(explanation)
     ranked = _ranked(explanation)
     shown = ranked[:_MOST_SHOWN]
-    names = [found.place for found in shown]
+    names = [verdict.place for verdict in shown]
     scores = [
-        _Column(name, [_cell(found, name, [*varying, *constant]) for found in shown]) for name in varying
+        _Column(name, [_cell(verdict, name, [*varying, *constant]) for verdict in shown]) for name in varying
     ]
-    total = _Column(explanation.amount, [_total(found) for found in shown])
-    refusals = [found.refused_by for found in shown]
-    verdict = total.widest + _FRAME + min(_longest_word([_REFUSED, *refusals]), _MOST_OF_A_REFUSAL)
+    total = _Column(explanation.amount, [_total(verdict) for verdict in shown])
+    refusals = [verdict.refused_by for verdict in shown]
+    verdict_width = total.widest + _FRAME + min(_longest_word([_REFUSED, *refusals]), _MOST_OF_A_REFUSAL)
     first = max(map(cell_len, (place, *names)))
-    widths = [first, *(column.widest for column in scores), verdict]
+    widths = [first, *(column.widest for column in scores), verdict_width]
     if table_width(widths) > width:
         scores = [replace(column, width=column.narrowest) for column in scores]
-        widths = [first, *(column.width for column in scores), verdict]
+        widths = [first, *(column.width for column in scores), verdict_width]
     groups = side_by_side(widths, width)
     for group in groups:
         table = Table(title_justify="left", caption_justify="left")
@@ -106,8 +106,8 @@ def _title(explanation: Explanation, observation: Any, words: Words) -> str:
     subject = f"{words.subject} {subject}" if subject.isdecimal() else subject
     now = getattr(observation, "now", None)
     when = "" if now is None else f"t={now:g} s: "
-    message = explanation.told or f"is decided: {explanation.decision}"
-    return f"{when}{subject} {message} ({explanation.policy})"
+    outcome = explanation.told or f"is decided: {explanation.decision}"
+    return f"{when}{subject} {outcome} ({explanation.policy})"
 
 
 def _caption(explanation: Explanation, constant: dict[str, float], left_out: str) -> str:

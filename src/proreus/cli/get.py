@@ -123,20 +123,20 @@ class _Getting:
         )
 
     def _show_objects(self, wanted: list[ObjectTarget]) -> None:
-        answers: list[dict[str, Any]] = []
+        objects: list[dict[str, Any]] = []
         for target in wanted:
             answer = self._ask(target, JSON)
             if answer is None:
                 continue
             if target.name:
-                answers.append(answer)
+                objects.append(answer)
                 continue
             typed = {"apiVersion": target.kind.api_version, "kind": target.kind.kind}
-            answers += [{**typed, **item} for item in answer["items"]]
+            objects += [{**typed, **item} for item in answer["items"]]
         single = len(wanted) == 1 and bool(wanted[0].name)
-        if single and not answers:
+        if single and not objects:
             return
-        self._print(answers[0] if single else {"apiVersion": "v1", "kind": "List", "items": answers}, answers)
+        self._print(objects[0] if single else {"apiVersion": "v1", "kind": "List", "items": objects}, objects)
 
     def _print(self, whole: dict[str, Any], objects: list[dict[str, Any]]) -> None:
         arguments = self._arguments
@@ -203,8 +203,8 @@ class _Getting:
         while True:
             listed = self._client.get(path, params, accept=accept)
             typed = {"apiVersion": target.kind.api_version, "kind": target.kind.kind}
-            for found in [listed] if table else [{**typed, **item} for item in listed["items"]]:
-                yield {"type": "ADDED", "object": found}
+            for obj in [listed] if table else [{**typed, **item} for item in listed["items"]]:
+                yield {"type": "ADDED", "object": obj}
             try:
                 yield from self._changes(path, params, accept, listed["metadata"]["resourceVersion"])
             except ApiRefused as refused:
@@ -226,12 +226,12 @@ class _Getting:
                 self._client.get("/version")  # whoever is gone for good is told so
 
 
-def _revision(found: dict[str, Any]) -> str:
+def _revision(obj: dict[str, Any]) -> str:
     """The resourceVersion of an event's object, which in a table stands with its row."""
-    if found.get("kind") == "Table":
-        rows = found.get("rows") or [{}]
-        found = rows[-1].get("object") or found
-    revision: str = (found.get("metadata") or {}).get("resourceVersion", "")
+    if obj.get("kind") == "Table":
+        rows = obj.get("rows") or [{}]
+        obj = rows[-1].get("object") or obj
+    revision: str = (obj.get("metadata") or {}).get("resourceVersion", "")
     return revision
 
 

@@ -56,7 +56,6 @@ class LogsArguments:
 
 
 def run(words: Sequence[str]) -> int:
-    """Print a log."""
     arguments = parse(LogsArguments, "proreus logs", words, _DESCRIPTION)
     prepare(arguments.common)
     asked = {

@@ -100,9 +100,9 @@ def _compare(
     rows: list[dict[str, Any]] = []
     for way in WAYS:
         with console.status(f"playing the model, {way}"):
-            found = gains(model, course, seeds, way)
+            measured = gains(model, course, seeds, way)
         for k, measure in enumerate(("mean completion", "makespan")):
-            e = estimate(found[:, k].tolist())
+            e = estimate(measured[:, k].tolist())
             table.add_row(way, measure, f"{e.mean:+.1f} %", f"{e.low:+.1f} to {e.high:+.1f}")
             gain = {"gain": e.mean, "low": e.low, "high": e.high, "n": arguments.seeds}
             rows.append({"asked": way, "measure": measure, "rule": rule, **gain})

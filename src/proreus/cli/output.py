@@ -58,10 +58,10 @@ def check_json(output: Output) -> None:
         check_writable(output.json)
 
 
-def write_json(output: Output, found: Any) -> None:
-    """What was found as JSON, where that was asked for."""
+def write_json(output: Output, content: Any) -> None:
+    """Write the content as JSON, where that was asked for."""
     if output.json is not None:
-        write_json_bytes(output, (json.dumps(found, indent=2) + "\n").encode())
+        write_json_bytes(output, (json.dumps(content, indent=2) + "\n").encode())
 
 
 def write_json_bytes(output: Output, content: bytes) -> None:

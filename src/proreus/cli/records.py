@@ -86,13 +86,13 @@ def run(words: Sequence[str]) -> int:
 
 def _look(arguments: LookArguments, *, thoroughly: bool) -> int:
     prepare(arguments.common)
-    found = {log.name: contents(log, thoroughly=thoroughly) for log in _logs(arguments.place)}
-    new_console(arguments.common).print(_table(found))
+    by_log = {log.name: contents(log, thoroughly=thoroughly) for log in _logs(arguments.place)}
+    new_console(arguments.common).print(_table(by_log))
     write_json(
         arguments.common,
-        {"logs": [{"name": name, **asdict(log_contents)} for name, log_contents in found.items()]},
+        {"logs": [{"name": name, **asdict(log_contents)} for name, log_contents in by_log.items()]},
     )
-    return int(thoroughly and any(log_contents.damaged for log_contents in found.values()))
+    return int(thoroughly and any(log_contents.damaged for log_contents in by_log.values()))
 
 
 def _export(arguments: ExportArguments) -> int:
@@ -143,7 +143,15 @@ def _table(log_contents: dict[str, LogContents]) -> Table:
     table = Table(box=None, pad_edge=False)
     for title in ("log", "records", "first", "last", "parts", "bytes", "damaged", "lost"):
         table.add_column(title, justify="left" if title == "log" else "right")
-    for name, one in log_contents.items():
-        numbers: list[Any] = [one.records, one.first, one.last, one.parts, one.bytes, one.damaged, one.lost]
+    for name, entry in log_contents.items():
+        numbers: list[Any] = [
+            entry.records,
+            entry.first,
+            entry.last,
+            entry.parts,
+            entry.bytes,
+            entry.damaged,
+            entry.lost,
+        ]
         table.add_row(name, *("" if number is None else str(number) for number in numbers))
     return table

@@ -64,20 +64,20 @@ def run(words: Sequence[str]) -> int:
     once = arguments.once or not console.is_terminal or arguments.common.json is not None
     with arguments.where.open() as client:
         if once or arguments.output == "json":
-            found = _ask(client, what, arguments)
+            usage = _ask(client, what, arguments)
             if arguments.output == "json":
-                console.print(json.dumps(found, indent=2), soft_wrap=True, highlight=False)
+                console.print(json.dumps(usage, indent=2), soft_wrap=True, highlight=False)
             else:
-                for line in _frame(what, found, arguments, console.width):
+                for line in _frame(what, usage, arguments, console.width):
                     console.print(line, soft_wrap=True, highlight=False)
-            write_json(arguments.common, found)
+            write_json(arguments.common, usage)
             return 0
         try:
             with screen(console, 1.0 / arguments.every) as show:
                 while True:
                     room = max(1, console.height - _HEAD_LINES)
-                    found = _ask(client, what, arguments, limit=room)
-                    show(_frame(what, found, arguments, console.width))
+                    usage = _ask(client, what, arguments, limit=room)
+                    show(_frame(what, usage, arguments, console.width))
         except KeyboardInterrupt:  # the way to end it
             return 0
 
@@ -102,17 +102,17 @@ def _ask(client: Client, what: str, arguments: TopArguments, limit: int = 0) -> 
     if what == "pods" and not arguments.all_namespaces:
         query["namespace"] = arguments.namespace
     try:
-        found: dict[str, Any] = client.get(f"/v1/use/{what}", query)
+        usage: dict[str, Any] = client.get(f"/v1/use/{what}", query)
     except ApiRefused as refused:
         if refused.code == _NOT_FOUND:
             message = f"{client.address.server} is no engine of Proreus: ask it with `kubectl top`"
             raise WorkError(message) from refused
         raise
-    return found
+    return usage
 
 
-def _frame(what: str, found: dict[str, Any], arguments: TopArguments, width: int) -> list[str]:
-    rows = found[what]
+def _frame(what: str, usage: dict[str, Any], arguments: TopArguments, width: int) -> list[str]:
+    rows = usage[what]
     if not rows:
         place = "" if what == "nodes" or arguments.all_namespaces else f" in namespace {arguments.namespace}"
         return [f"no {what} that were measured{place}: nodes measure themselves every 10 s"]
@@ -120,5 +120,5 @@ def _frame(what: str, found: dict[str, Any], arguments: TopArguments, width: int
     if what == "pods" and arguments.all_namespaces:
         columns = (NAMESPACE, *columns)
     shown = lines(columns, rows, width)
-    left = found["total"] - len(rows)
+    left = usage["total"] - len(rows)
     return [*shown, f"and {left:,} more"] if left else shown

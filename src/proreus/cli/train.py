@@ -124,8 +124,8 @@ def _parsed(learner: Learner, world: World, words: Sequence[str]) -> Any:
     command = f"proreus train {world.name} --algo {learner.algorithm}"
     description = f"Flags of --algo {learner.algorithm}. Example: {command} {learner.example}"
     spoken = [_current(word, settings) for word in words]
-    found: tuple[str, Any] = parse_named(kind, "train", ("world", list(registered())), spoken, description)
-    return found[1]
+    parsed: tuple[str, Any] = parse_named(kind, "train", ("world", list(registered())), spoken, description)
+    return parsed[1]
 
 
 def _defaults(name: str, value: Any) -> Iterable[tuple[str, Any, Any]]:

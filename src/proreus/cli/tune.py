@@ -62,16 +62,16 @@ def run(words: Sequence[str]) -> int:
         seed=arguments.common.seed,
     )
     judged, about = tune(world, wish, lambda line: console.print(line, soft_wrap=True))
-    messages = (*findings(judged), headline(judged, about.checkpoint), f"report: {wish.folder / REPORT}")
-    console.print("\n".join(messages), soft_wrap=True)
+    lines = (*findings(judged), headline(judged, about.checkpoint), f"report: {wish.folder / REPORT}")
+    console.print("\n".join(lines), soft_wrap=True)
     write_json(arguments.common, as_json(judged, about))
     return 0
 
 
 def _parsed(world: World, able: Sequence[str], words: Sequence[str]) -> Any:
     flags = without(world.flags, _taken(world))
-    message = f"Your work: {world.tunes_from}"
-    work = Annotated[str, tyro.conf.arg(name="from", metavar="WORK", help=message)]
+    about = f"Your work: {world.tunes_from}"
+    work = Annotated[str, tyro.conf.arg(name="from", metavar="WORK", help=about)]
     more: list[tuple[str, Any, Any]] = [
         ("work", work, field(default="")),
         ("workload", flags, field(default_factory=flags)),
@@ -83,8 +83,8 @@ def _parsed(world: World, able: Sequence[str], words: Sequence[str]) -> Any:
         f"Worlds that can be tuned for: {', '.join(able)}.\n\n"
         f"Example: {world.examples.get('tune', f'proreus tune {world.name} --from {world.presets[0]}')}"
     )
-    found: tuple[str, Any] = parse_named(kind, "tune", ("world", able), words, description)
-    return found[1]
+    parsed: tuple[str, Any] = parse_named(kind, "tune", ("world", able), words, description)
+    return parsed[1]
 
 
 def _taken(world: World) -> dict[str, Any]:

@@ -37,7 +37,10 @@ def parse_in_world(verb: str, world: World, words: Sequence[str], kind: type[Fla
     about = "The policy" if usual == "policy" else "Policies, separated by commas"
     names = f"{about}: a name, the path of a checkpoint or run, or file.py:Class."
     if several:
-        usually = (f"{','.join(one.main[:count])} over {one.what}" for one in _catalogues(world))
+        usually = (
+            f"{','.join(each_catalogue.main[:count])} over {each_catalogue.what}"
+            for each_catalogue in _catalogues(world)
+        )
         names = f"{names} Default: {'; '.join(usually)}."
     more: list[tuple[str, Any, Any]] = [
         (usual, Annotated[str, tyro.conf.arg(help=names)], field(default="" if several else default)),
@@ -101,10 +104,10 @@ def check_objective(catalogue: Catalogue, tuning: Any, policies: Sequence[str]) 
 
 def describe(world: World, verb: str) -> str:
     """For --help: the policies of every kind of scenario, and an example."""
-    message = " ".join(
+    sentences = " ".join(
         f"Policies{f' over {catalogue.what}' if catalogue.what else ''}: {', '.join(catalogue.names)}."
         for catalogue in _catalogues(world)
     )
     example = world.examples.get(verb, f"proreus {verb} {world.name} --scenario {world.presets[0]}")
     others = ", ".join(name for name in registered() if name != world.name)
-    return f"{world.name}: {world.what}. {message} Other worlds: {others}.\n\nExample: {example}"
+    return f"{world.name}: {world.what}. {sentences} Other worlds: {others}.\n\nExample: {example}"

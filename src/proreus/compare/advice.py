@@ -44,8 +44,8 @@ class Judged:
     def means(self) -> dict[str, Estimate]:
         """Policy -> mean with its interval, best first; equals in the order they were played."""
         names = dict.fromkeys(result.policy for result in self.results)
-        found = {name: estimate(self._values(name)) for name in names}
-        return dict(sorted(found.items(), key=lambda item: -self._sign * item[1].mean))
+        means = {name: estimate(self._values(name)) for name in names}
+        return dict(sorted(means.items(), key=lambda item: -self._sign * item[1].mean))
 
     @property
     def best_rule(self) -> str:
@@ -92,10 +92,10 @@ class Judged:
 
     def mean_of(self, measure: str, name: str) -> float:
         """Of another measure."""
-        found = [
+        values = [
             trial_result.measures[measure] for trial_result in self.results if trial_result.policy == name
         ]
-        return sum(found) / len(found)
+        return sum(values) / len(values)
 
     def _told_apart(self, name: str, other: str) -> bool:
         return self.is_ahead(name, other) or self.is_ahead(other, name)
@@ -114,15 +114,15 @@ class Judged:
 
 def draws_to_tell(difference: Difference) -> int | None:
     """About how many draws would leave zero out, if mean and spread stay; None: more than there may be."""
-    found = difference.estimate
-    if found.half is None or not found.mean:
+    estimate = difference.estimate
+    if estimate.half is None or not estimate.mean:
         return None
-    deviation = found.half * math.sqrt(found.n) / _quantile(found.n)
-    ratio = (deviation / found.mean) ** 2
+    deviation = estimate.half * math.sqrt(estimate.n) / _quantile(estimate.n)
+    ratio = (deviation / estimate.mean) ** 2
     if 4 * ratio > MOST_DRAWS:
         return None
-    rough = max(found.n + 1, math.ceil(4 * ratio))
-    return max(found.n + 1, math.ceil(_quantile(rough) ** 2 * ratio) + 1)
+    rough = max(estimate.n + 1, math.ceil(4 * ratio))
+    return max(estimate.n + 1, math.ceil(_quantile(rough) ** 2 * ratio) + 1)
 
 
 def _quantile(draws: int) -> float:

@@ -65,7 +65,9 @@ def charts_of(comparison: Comparison, scenario: Scenario) -> list[Chart]:
         return []
     places = {policy: _places(recording) for policy, recording in recordings.items()}
     grid = np.linspace(
-        min(float(one[0]) for one in places.values()), max(float(one[-1]) for one in places.values()), _POINTS
+        min(float(positions[0]) for positions in places.values()),
+        max(float(positions[-1]) for positions in places.values()),
+        _POINTS,
     )
     axis = _axis(grid, comparison.world, next(iter(recordings.values())))
     charts = []

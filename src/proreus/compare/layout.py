@@ -32,7 +32,7 @@ class Sheet:
 def laid_out(sheet: Sheet, width: int) -> list[RenderableType]:
     """What to print, one after the other, where lines have so many columns."""
     widths = [_widest(sheet, column) for column in range(len(sheet.head))]
-    if all(table_width([widths[0], one]) <= width for one in widths[1:]):
+    if all(table_width([widths[0], column_width]) <= width for column_width in widths[1:]):
         groups = side_by_side(widths, width)
         tables = [_table(sheet, group, first=place == 0) for place, group in enumerate(groups)]
         tables[-1].caption = Text(sheet.caption, style="dim") if sheet.caption else None
@@ -54,7 +54,7 @@ def side_by_side(widths: Sequence[int], width: int) -> list[list[int]]:
     """The columns that stand side by side, beside the first one, which every group begins with."""
     groups: list[list[int]] = [[0]]
     for column in range(1, len(widths)):
-        together = [widths[one] for one in (*groups[-1], column)]
+        together = [widths[index] for index in (*groups[-1], column)]
         if len(groups[-1]) > 1 and table_width(together) > width:
             groups.append([0])
         groups[-1].append(column)

@@ -13,7 +13,7 @@ def describe_machine() -> str:
     """Processor, cores, system and the versions that numbers may depend on."""
     parts = [_processor(), f"{available_cores()} cores", platform.system()]
     parts.append(f"Python {platform.python_version()}")
-    parts += [f"{name} {found}" for name in ("numpy", "numba", "proreus") if (found := _version(name))]
+    parts += [f"{name} {version}" for name in ("numpy", "numba", "proreus") if (version := _version(name))]
     return ", ".join(part for part in parts if part)
 
 

@@ -21,8 +21,6 @@ _OURS = ("report.html", "rows.csv", "rows.json", "per_seed.csv", "plots", COMMAN
 
 @dataclass(frozen=True)
 class Outputs:
-    """Where the files are."""
-
     report: Path
     rows_csv: Path
     rows_json: Path

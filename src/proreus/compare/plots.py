@@ -64,9 +64,11 @@ def series_figure(title: str, world: World, recording: Recording) -> Figure:
         raise UsageError(f"{title}: there is nothing to draw")
     with _settings():
         figure = Figure(figsize=(7, 1.2 + 1.6 * len(drawn)), layout="constrained")
-        for axes, one in zip(np.atleast_1d(figure.subplots(len(drawn), sharex=True)), drawn, strict=True):
-            axes.plot(recording.time, recording.series[one.key], color=_COLOURS[0], linewidth=1.4)
-            axes.set_ylabel(with_unit(one.title, one.unit), fontsize=8)
+        for axes, quantity in zip(
+            np.atleast_1d(figure.subplots(len(drawn), sharex=True)), drawn, strict=True
+        ):
+            axes.plot(recording.time, recording.series[quantity.key], color=_COLOURS[0], linewidth=1.4)
+            axes.set_ylabel(with_unit(quantity.title, quantity.unit), fontsize=8)
             _tidy(axes)
         figure.suptitle(title, fontsize=11)
     return figure

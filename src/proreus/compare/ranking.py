@@ -65,14 +65,14 @@ def among_best(comparison: Comparison, scenario: Scenario, measure: str) -> froz
         return frozenset()
     results = comparison.results_for(scenario)
     best = ranked[0]
-    found = {best.policy}
+    best_policies = {best.policy}
     for row in ranked[1:]:
         difference = paired_difference(results, measure, row.policy, best.policy)
         one_seed = difference is None or difference.estimate.low is None
         alike = row.estimate.mean == best.estimate.mean
         if alike or not (one_seed or (difference is not None and difference.significant)):
-            found.add(row.policy)
-    return frozenset(found)
+            best_policies.add(row.policy)
+    return frozenset(best_policies)
 
 
 def telling_measures(comparison: Comparison, scenario: Scenario) -> tuple[str, ...]:

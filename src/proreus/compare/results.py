@@ -30,15 +30,15 @@ Cells = dict[str, Any]
 NOTEBOOK_WIDTH = 300
 
 
-def measures_table(title: str, world: World, found: Mapping[str, float]) -> Table:
+def measures_table(title: str, world: World, measures: Mapping[str, float]) -> Table:
     """The measures of a run for the terminal."""
     table = Table(title=title, title_justify="left")
     table.add_column("measure")
     table.add_column("value", justify="right")
     table.add_column("unit")
     for name, measure in world.measures.items():
-        if name in found:
-            table.add_row(name, f"{found[name]:,.2f}", measure.unit)
+        if name in measures:
+            table.add_row(name, f"{measures[name]:,.2f}", measure.unit)
     return table
 
 
@@ -54,7 +54,6 @@ class Simulated:
 
     @property
     def measures(self) -> dict[str, float]:
-        """By name."""
         return self.played.measures
 
     @property
@@ -126,22 +125,22 @@ class Compared:
     @property
     def differences(self) -> list[Cells]:
         """One for each scenario and policy: how far it is from the leader, paired by seed, as the report."""
-        found = [findings(self.comparison, scenario) for scenario in self.comparison.request.scenarios]
+        per_scenario = [findings(self.comparison, scenario) for scenario in self.comparison.request.scenarios]
         return [
             {
-                "scenario": one.scenario.name,
-                "measure": one.standing.measure,
+                "scenario": scenario_findings.scenario.name,
+                "measure": scenario_findings.standing.measure,
                 "policy": policy,
-                "leader": one.standing.policies[0],
+                "leader": scenario_findings.standing.policies[0],
                 "mean": difference.estimate.mean,
                 "low": difference.estimate.low,
                 "high": difference.estimate.high,
                 "n": difference.estimate.n,
                 "significant": difference.significant,
             }
-            for one in found
-            if one.standing is not None
-            for policy, difference in one.differences.items()
+            for scenario_findings in per_scenario
+            if scenario_findings.standing is not None
+            for policy, difference in scenario_findings.differences.items()
         ]
 
     def to_pandas(self) -> Any:
@@ -150,7 +149,7 @@ class Compared:
 
     def plot(self, scenario: str | None = None) -> Figure:
         """The policies of a scenario in order, with their intervals."""
-        known = {one.name: one for one in self.comparison.request.scenarios}
+        known = {played.name: played for played in self.comparison.request.scenarios}
         name = scenario or next(iter(known))
         if name not in known:
             raise UsageError(f"scenario {name!r} is not in this comparison: {', '.join(known)}")
@@ -168,8 +167,6 @@ class Compared:
 
 @dataclass(frozen=True, repr=False)
 class Trained:
-    """A training run."""
-
     folder: Path
     summary: Mapping[str, Any]
     """As `proreus train --json` writes it."""

@@ -107,17 +107,17 @@ class _Tally:
 
 def _run_in_pool(tasks: Sequence[TrialTask], workers: Workers, tally: _Tally) -> tuple[TrialResult, ...]:
     world_of(tasks[0].world).warm_up()  # compiled here once, found in the cache by every worker
-    found: dict[Future[list[TrialResult]], list[TrialResult]] = {}
+    results: dict[Future[list[TrialResult]], list[TrialResult]] = {}
     try:
         with pool_of(workers, len(tasks)) as pool:
             futures = [pool.submit(run_task, task) for task in tasks]
             task_of = dict(zip(futures, tasks, strict=True))
             for future in as_completed(futures):
-                found[future] = future.result()
+                results[future] = future.result()
                 tally.add(len(task_of[future].policies), task_of[future].title)
     except BrokenExecutor as error:
         raise WorkError(loss_in_words(error, f"after {tally.done} of {tally.total} runs")) from error
-    return tuple(result for future in futures for result in found[future])
+    return tuple(result for future in futures for result in results[future])
 
 
 @contextmanager

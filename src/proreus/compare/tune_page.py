@@ -107,8 +107,8 @@ def _about_rules(judged: Judged) -> list[str]:
     gain = judged.gain(level[0], use)
     if gain is not None and not gain.always_same:
         more = draws_to_tell(gain)
-        message = f"about {more} draws (--seeds {more}) would" if more else f"not even {MOST_DRAWS} draws may"
-        lines.append(f"{_compared(judged, gain)}; if it stays so, {message} tell them apart.")
+        outlook = f"about {more} draws (--seeds {more}) would" if more else f"not even {MOST_DRAWS} draws may"
+        lines.append(f"{_compared(judged, gain)}; if it stays so, {outlook} tell them apart.")
     return lines
 
 
@@ -164,7 +164,7 @@ def _signed_interval(estimate: Estimate, digits: int) -> str:
 
 def as_json(judged: Judged, about: About) -> Mapping[str, Any]:
 
-    def told(estimate: Estimate | None) -> Mapping[str, Any] | None:
+    def interval_of(estimate: Estimate | None) -> Mapping[str, Any] | None:
         return (
             None if estimate is None else {"mean": estimate.mean, "low": estimate.low, "high": estimate.high}
         )
@@ -178,6 +178,6 @@ def as_json(judged: Judged, about: About) -> Mapping[str, Any]:
         "level_rules": list(judged.level_rules),
         "training": judged.training.value,
         "checkpoint": str(about.checkpoint) if judged.advice == CANDIDATE else None,
-        "means": {name: told(mean) for name, mean in judged.means.items()},
-        "gains": {name: told(gain.estimate) for name, gain in gains if gain is not None},
+        "means": {name: interval_of(mean) for name, mean in judged.means.items()},
+        "gains": {name: interval_of(gain.estimate) for name, gain in gains if gain is not None},
     }

@@ -105,8 +105,6 @@ _TRIES = 100
 
 
 class _Lane:
-    """One episode."""
-
     def __init__(self) -> None:
         self._run: Simulation[Any, Any]
         self.seen: Any = None

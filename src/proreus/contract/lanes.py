@@ -24,7 +24,6 @@ class Choices(NamedTuple):
     legal: Bool  # [E, K]
 
     def at(self, places: I64) -> Choices:
-        """Some of the lanes."""
         return Choices(self.rows[places], self.context[places], self.legal[places])
 
 

@@ -64,7 +64,6 @@ class Again:
         self._left = iter(self._decisions)
 
     def decide(self, observation: Any, /) -> Any:
-        """The next one."""
         return next(self._left)
 
     def fresh(self, seed: int) -> Again:
@@ -80,7 +79,6 @@ class NotedDecisions:
         self.decisions: list[Any] = []
 
     def decide(self, observation: Any, /) -> Any:
-        """The policy's."""
         self.decisions.append(self._policy.decide(observation))
         return self.decisions[-1]
 
@@ -90,7 +88,6 @@ class NotedDecisions:
 
     @property
     def remark(self) -> str:
-        """The policy's."""
         return remark_of(self._policy)
 
 

@@ -126,8 +126,8 @@ def replay_of(
         levels=levels,
         moments=tuple(tell(*pair) for pair in zip(before, kept, strict=True)),
         moves=tuple(
-            tuple(Move(move.item, place[move.source], place[move.target]) for move in found)
-            for found in _gathered(moves, kept, all_moves=stage.all_moves)
+            tuple(Move(move.item, place[move.source], place[move.target]) for move in frame_moves)
+            for frame_moves in _gathered(moves, kept, all_moves=stage.all_moves)
         ),
         left_out=len(stage.boxes) - len(drawn),
         seconds=None if seconds is None else seconds[kept],
@@ -143,9 +143,9 @@ def changes(levels: Levels) -> list[bytes]:
     before = np.zeros_like(frames[0])
     changes = []
     for frame in frames:
-        told = frame != before
-        told[::_STRETCH] = True
-        cells = np.flatnonzero(told)
+        changed = frame != before
+        changed[::_STRETCH] = True
+        cells = np.flatnonzero(changed)
         skips = np.diff(cells, prepend=-1) - 1
         changes.append(np.stack([skips.astype(np.uint8), frame[cells]], axis=1).tobytes())
         before = frame

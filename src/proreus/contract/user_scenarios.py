@@ -42,7 +42,6 @@ class OwnScenario:
 
     @property
     def name(self) -> str:
-        """Its name in tables."""
         return str(self._inner.name)
 
     @property

@@ -82,10 +82,10 @@ def remotes_of(datasets: Mapping[str, Dataset], name: str) -> tuple[Remote, ...]
     needed = []
     for file in dataset.files:
         places = (file, *dataset.alternatives) if "*" in file else (file,)
-        found = [known[at] for place in places if (at := place.replace("*", member)) in known]
-        if not found and dataset.remotes:
+        published = [known[at] for place in places if (at := place.replace("*", member)) in known]
+        if not published and dataset.remotes:
             raise unknown_name("dataset", name, _published(pattern, dataset))
-        needed += found[:1]
+        needed += published[:1]
     return tuple(needed)
 
 
@@ -163,12 +163,12 @@ def _is_plain(member: str) -> bool:
 
 
 def _members(dataset: Dataset, folder: Path) -> tuple[str, ...]:
-    found = set()
+    members = set()
     for pattern in (*dataset.files, *dataset.alternatives):
         if "*" in pattern:
             prefix, suffix = Path(pattern).name.split("*")
-            found |= {p.name.removeprefix(prefix).removesuffix(suffix) for p in folder.glob(pattern)}
-    return tuple(sorted(found))
+            members |= {p.name.removeprefix(prefix).removesuffix(suffix) for p in folder.glob(pattern)}
+    return tuple(sorted(members))
 
 
 def _locate(dataset: Dataset, file: str, folder: Path, member: str) -> Path:

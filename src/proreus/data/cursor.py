@@ -33,8 +33,6 @@ class Scalar:
 
 @dataclass(frozen=True)
 class Sequence:
-    """A list."""
-
     items: tuple[Tree, ...]
     line: int | None
 
@@ -140,7 +138,7 @@ class Entry:
         """true or false."""
         text = self._written("true or false")
         if text not in _TRUTH:
-            raise self.fail(f"{self._told()} is neither true nor false")
+            raise self.fail(f"{self._quoted()} is neither true nor false")
         return _TRUTH[text]
 
     def truth_at(self, path: str, *, default: bool = False) -> bool:
@@ -151,7 +149,7 @@ class Entry:
     def number(self, *, minimum: float = 0.0) -> float:
         """A finite number of at least `minimum`."""
         try:
-            return parse_number(self._written("a number"), minimum=minimum, told=self._told())
+            return parse_number(self._written("a number"), minimum=minimum, wording=self._quoted())
         except ValueError as error:
             raise self.fail(str(error)) from None
 
@@ -159,9 +157,9 @@ class Entry:
         """A whole number between the bounds (8 and 8.0 alike)."""
         value = self.number(minimum=minimum)
         if not value.is_integer():
-            raise self.fail(f"{self._told()} is not a whole number")
+            raise self.fail(f"{self._quoted()} is not a whole number")
         if value > maximum:
-            raise self.fail(f"{self._told()} is above {maximum}")
+            raise self.fail(f"{self._quoted()} is above {maximum}")
         return int(value)
 
     def integer_at(self, path: str, default: int, *, minimum: int = 0, maximum: int = 2**31) -> int:
@@ -183,7 +181,7 @@ class Entry:
             raise self.fail(f"{needed[0]} is needed here")
         return self.tree.text
 
-    def _told(self) -> str:
+    def _quoted(self) -> str:
         """The value as an error quotes it; a number that can be nothing else without the quotes."""
         assert isinstance(self.tree, Scalar), "read before"
         quoted = shown(self.tree.text)

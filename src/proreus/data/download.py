@@ -36,10 +36,10 @@ def fetch(remote: Remote, folder: Path, progress: Progress | None = None) -> boo
     """
     target = folder / remote.file
     if target.exists():
-        found = _sha256(target)
-        if found != remote.sha256:
+        checksum = _sha256(target)
+        if checksum != remote.sha256:
             raise InputError(
-                f"another file is here (sha256 {found[:12]}…, published is {remote.sha256[:12]}…): "
+                f"another file is here (sha256 {checksum[:12]}…, published is {remote.sha256[:12]}…): "
                 "move it away to fetch the published one",
                 file=target,
             )
@@ -48,12 +48,12 @@ def fetch(remote: Remote, folder: Path, progress: Progress | None = None) -> boo
     partial = target.with_name(f".{target.name}.part")
     try:
         _download(remote, partial, progress)
-        found = _sha256(partial)
-        if found != remote.sha256:
+        checksum = _sha256(partial)
+        if checksum != remote.sha256:
             partial.unlink()
             raise WorkError(
-                f"{remote.address}: not what was published: its sha256 is {found} and not {remote.sha256}; "
-                "nothing is kept"
+                f"{remote.address}: not what was published: its sha256 is {checksum} and not {remote.sha256}"
+                "; nothing is kept"
             )
         partial.replace(target)
     except (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError) as error:

@@ -30,18 +30,18 @@ def shown(cell: str) -> str:
     return repr(cell if len(cell) <= _SHOWN else cell[:_SHOWN] + "…")
 
 
-def parse_number(text: str, *, minimum: float = 0.0, told: str = "") -> float:
-    """A finite number of at least `minimum`; ValueError says what is wrong with the text, told as it is."""
-    told = told or shown(text)
+def parse_number(text: str, *, minimum: float = 0.0, wording: str = "") -> float:
+    """A finite number of at least `minimum`; a ValueError calls the text `wording`."""
+    wording = wording or shown(text)
     if _NOT_FINITE.fullmatch(text):
-        raise ValueError(f"{told} is not a finite number")
+        raise ValueError(f"{wording} is not a finite number")
     if not _NUMBER.fullmatch(text):
-        raise ValueError(f"{told} is not a number")
+        raise ValueError(f"{wording} is not a number")
     value = float(text)
     if not math.isfinite(value) or value > LARGEST:
-        raise ValueError(f"{told} is too large")
+        raise ValueError(f"{wording} is too large")
     if value < minimum:
-        raise ValueError(f"{told} " + ("is negative" if minimum == 0 else f"is below {minimum:g}"))
+        raise ValueError(f"{wording} " + ("is negative" if minimum == 0 else f"is below {minimum:g}"))
     return value
 
 

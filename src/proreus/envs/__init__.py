@@ -41,31 +41,31 @@ __all__ = [
 
 def register_all() -> None:
     """Tell Gymnasium of the environments of all worlds that are registered now."""
-    for found in registered().values():
-        for name, place in found.envs.items():
+    for world in registered().values():
+        for name, place in world.envs.items():
             if name not in registry:
-                register(id=name, entry_point=place, vector_entry_point=_vectors(found, name))
-        for name, place in found.lanes.items():
+                register(id=name, entry_point=place, vector_entry_point=_vectors(world, name))
+        for name, place in world.lanes.items():
             if name not in registry:
                 register(
                     id=name,
                     entry_point="proreus.envs.lanes:LanesEnv",
-                    vector_entry_point=_vectors(found, name),
+                    vector_entry_point=_vectors(world, name),
                     kwargs={"lanes": place},
                 )
 
 
-def _vectors(found: Registered, name: str) -> str | None:
+def _vectors(world: Registered, name: str) -> str | None:
     """Where Gymnasium finds the vector environment of a world that has lanes; None: it makes one itself."""
-    return f"proreus.envs.vector:{name}" if name in found.lanes else None
+    return f"proreus.envs.vector:{name}" if name in world.lanes else None
 
 
 def __getattr__(name: str) -> Any:
     """The class of an environment, or another that a document named, by the name that it has in its world."""
-    for found in registered().values():
-        if name in found.named:
-            return getattr(importlib.import_module(found.named[name]), name)
-        for place in found.envs.values():
+    for world in registered().values():
+        if name in world.named:
+            return getattr(importlib.import_module(world.named[name]), name)
+        for place in world.envs.values():
             module, _, attribute = place.partition(":")
             if attribute == name:
                 return getattr(importlib.import_module(module), name)

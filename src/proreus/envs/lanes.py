@@ -61,7 +61,6 @@ class LanesEnv(WorldEnv):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observed, dict[str, Any]]:
-        """Begin an episode."""
         first = not self._has_begun
         wanted = self._first_seed if seed is None and first else seed
         if wanted is not None:

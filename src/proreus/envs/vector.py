@@ -77,8 +77,8 @@ class LanesVectorEnv(VectorEnv[Observed, I64, Any]):
         seeds = {lane: self._seed(lane, wanted[lane]) for lane in np.flatnonzero(which).tolist()}
         self._choices, self._has_begun = self.lanes.reset_some(seeds), True
         nothing = np.zeros(self.num_envs, dtype=np.bool_)
-        told = {"action_mask": self._masks(which), "illegal": nothing, "own": np.zeros(self.num_envs)}
-        return observed(self._choices), _held_by(which, told)
+        infos = {"action_mask": self._masks(which), "illegal": nothing, "own": np.zeros(self.num_envs)}
+        return observed(self._choices), _held_by(which, infos)
 
     def step(self, actions: I64) -> tuple[Observed, F64, Bool, Bool, Infos]:
         """Take one action in every lane."""
@@ -170,7 +170,7 @@ def _held_by(which: Bool, infos: Infos) -> Infos:
 
 def __getattr__(name: str) -> Any:
     """The vector environment of a Gymnasium id."""
-    for found in registered().values():
-        if name in found.lanes:
-            return partial(LanesVectorEnv, lanes=found.lanes[name])
+    for world in registered().values():
+        if name in world.lanes:
+            return partial(LanesVectorEnv, lanes=world.lanes[name])
     raise AttributeError(f"module 'proreus.envs.vector' has no attribute {name!r}")

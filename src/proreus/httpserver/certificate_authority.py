@@ -125,10 +125,10 @@ class Authority:
         try:
             certificate.verify_directly_issued_by(authority)
             key = serialization.load_pem_private_key(read_regular(path), None)
-            value = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+            names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         except (ValueError, TypeError, InvalidSignature, x509.ExtensionNotFound):
             return False
-        return key.public_key() == certificate.public_key() and list(value) == self._alternatives()
+        return key.public_key() == certificate.public_key() and list(names) == self._alternatives()
 
 
 def _begun(

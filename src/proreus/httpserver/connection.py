@@ -27,8 +27,6 @@ _FRAMES = 8
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """One connection."""
-
     def __init__(self, config: Config, crowd: Crowd, **named: Any) -> None:
         super().__init__(config, **named)
         self._crowd = crowd
@@ -84,7 +82,6 @@ class BoundedProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def abort(self) -> None:
-        """Now."""
         self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
@@ -115,8 +112,8 @@ class BoundedProtocol(HttpToolsProtocol):
         """Bytes of the body that are yet to come, where its length was told: no request is among them."""
         if self.step is not Step.BODY:
             return 0
-        told = next((value for name, value in self.headers if name == b"content-length"), b"0")
-        return int(told) - self._of_body if told.isdigit() else 0
+        length = next((value for name, value in self.headers if name == b"content-length"), b"0")
+        return int(length) - self._of_body if length.isdigit() else 0
 
     def _go_on(self) -> None:
         """Read what was left when it was the others' turn, or when answers were due."""

@@ -135,7 +135,7 @@ class Crowd:
             if number % _MOST_AT_A_TIME == 0:
                 yield
         total = sum(amount for amount, _ in unread)
-        for amount, connection in sorted(unread, key=lambda one: -one[0]):
+        for amount, connection in sorted(unread, key=lambda pair: -pair[0]):
             if total <= _UNREAD_BYTES:
                 break
             connection.abort()

@@ -81,7 +81,6 @@ class Upgraded:
         self._transport.abort()
 
     def feed(self, data: bytes) -> None:
-        """Bytes came."""
         self._waiting += data
         if len(self._waiting) > _MOST_WAITING:
             self._transport.pause_reading()
@@ -104,8 +103,6 @@ class Upgraded:
 
 
 class UpgradableProtocol(BoundedProtocol):
-    """One connection."""
-
     def __init__(self, config: Config, crowd: Crowd, **named: Any) -> None:
         super().__init__(config, crowd, **named)
         self._offered = False

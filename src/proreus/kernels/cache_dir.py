@@ -34,8 +34,8 @@ def can_be_written(folder: Path) -> bool:
 
 def _roots() -> Iterator[Path]:
     """From the first choice to the last."""
-    found = (_of_user(), _private())
-    yield from (root for root in found if root is not None)
+    roots = (_of_user(), _private())
+    yield from (root for root in roots if root is not None)
 
 
 def _of_user() -> Path | None:
@@ -53,8 +53,8 @@ def _private() -> Path | None:
     try:
         folder = Path(tempfile.gettempdir()) / f"proreus-{os.getuid()}"
         folder.mkdir(mode=0o700, exist_ok=True)
-        found = folder.lstat()
+        status = folder.lstat()
     except OSError:
         return None
-    own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022
+    own = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022
     return folder if own else None

@@ -250,7 +250,7 @@ def compiled_once(function: Kernel) -> Kernel:
         typed = dispatcher.get_call_template
 
         def by_type(args: Any, kws: Any) -> Any:
-            return typed([types.unliteral(one) for one in args], kws)
+            return typed([types.unliteral(arg_type) for arg_type in args], kws)
 
         dispatcher.get_call_template = by_type
     return cast(Kernel, dispatcher)

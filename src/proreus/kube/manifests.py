@@ -84,8 +84,8 @@ def read_manifests(paths: Sequence[Path]) -> Workload:
                 raise item.require("spec").fail(f"there is no node {pod.node!r}")
             pods[pod.spec.namespace, pod.name] = pod
     if left_out:
-        message = ", ".join(f"{count:,} {what}" for what, count in sorted(left_out.items()))
-        _log.warning("%s: left out %s", paths[0].name, message)
+        counts = ", ".join(f"{count:,} {what}" for what, count in sorted(left_out.items()))
+        _log.warning("%s: left out %s", paths[0].name, counts)
     ordered = tuple(sorted(pods.values(), key=lambda pod: pod.arrival))
 
     def covered(namespace: str, selector: Selector) -> int:

@@ -24,7 +24,7 @@ class Best:
         self._gain = max(map(mean_gain, judged), default=-np.inf)
         self.validation: dict[str, float] = judged[-1] if judged else {}
         """What the latest judgement came to."""
-        gains = [mean_gain(one) for one in judged]
+        gains = [mean_gain(judgement) for judgement in judged]
         self.since = len(gains) - 1 - gains.index(self._gain) if gains else 0
         """Judgements since the best was found."""
 
@@ -68,12 +68,12 @@ class Best:
         """Write the latest checkpoint, whether it was judged or not."""
         self._folder.save(LAST, self._checkpoint(tensors, validation, spent))
 
-    def end(self, found: Improvement, start: Arrays, seconds: float) -> None:
+    def end(self, improvement: Improvement, start: Arrays, seconds: float) -> None:
         """Keep what the best checkpoint was found to be; where it is no better, the start takes its place."""
-        if found.better is None and not same_weights(self.tensors, start):
+        if improvement.better is None and not same_weights(self.tensors, start):
             judged = next(entry for entry in self._folder.past if self._is_start(entry))
             self._folder.save(BEST, self._checkpoint(start, judged["validation"], (0, seconds)))
-        self._folder.keep_improvement(found.to_json())
+        self._folder.keep_improvement(improvement.to_json())
 
     def _is_start(self, entry: Mapping[str, Any]) -> bool:
         return int(entry.get("generation", entry.get("update"))) == self._start

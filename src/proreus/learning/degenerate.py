@@ -31,8 +31,8 @@ def refuse_where_all_score_alike(
 
 def _drawn(start: Arrays, random: np.random.Generator) -> Arrays:
     """Weights of no meaning, of the size of the start's largest."""
-    found = {}
+    tensors = {}
     for name, array in start.items():
         noise = random.normal(0.0, max(1.0, float(np.abs(array).max())), array.shape)
-        found[name] = (array + noise).astype(array.dtype)
-    return found
+        tensors[name] = (array + noise).astype(array.dtype)
+    return tensors

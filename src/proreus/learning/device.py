@@ -14,11 +14,11 @@ def uses_cuda(device: Device) -> bool:
     """Whether to compute on a GPU; refuses where one is asked for and there is none."""
     if device == "cpu":
         return False
-    found = False
+    available = False
     if importlib.util.find_spec("torch") is not None:
         import torch
 
-        found = torch.cuda.is_available()
-    if device == "cuda" and not found:
+        available = torch.cuda.is_available()
+    if device == "cuda" and not available:
         raise UsageError("--device cuda: no CUDA device here, or torch without CUDA; use cpu or auto")
-    return found
+    return available

@@ -41,7 +41,6 @@ class EnvLanes:
         return _choices(self._env.reset(seed=seed)[0])
 
     def step(self, chosen: I64) -> Steps:
-        """Take one action."""
         seen, reward, terminated, truncated, _ = self._env.step(int(chosen[0]))
         rewards, ended = np.array([float(reward)]), np.array([bool(terminated or truncated)])
         return Steps(_choices(seen), rewards, ended, rewards, np.array([bool(truncated) and not terminated]))

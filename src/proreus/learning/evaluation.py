@@ -48,13 +48,13 @@ class Judge(Generic[S, P]):
     rule: Callable[[str], P]
     """The rule of that name."""
     measures: Mapping[str, Measure]
-    _found: dict[tuple[S, int, str], float] = field(default_factory=dict)
+    _played: dict[tuple[S, int, str], float] = field(default_factory=dict)
     _yardsticks: dict[S, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
 
     def gains(self, make: Callable[[], P], scenarios: Sequence[S], seeds: int) -> dict[str, float]:
         """Scenario -> mean gain over its strongest rule, in the measure's unit; `make`: one for each run."""
         return {
-            name: float(np.mean(found)) for name, found in self.each(make, scenarios, range(seeds)).items()
+            name: float(np.mean(gains)) for name, gains in self.each(make, scenarios, range(seeds)).items()
         }
 
     def each(self, make: Callable[[], P], scenarios: Sequence[S], seeds: Sequence[int]) -> dict[str, F64]:
@@ -72,6 +72,6 @@ class Judge(Generic[S, P]):
 
     def _of_rule(self, scenario: S, seeds: Sequence[int], measure: str, rule: str) -> F64:
         for seed in seeds:
-            if (scenario, seed, rule) not in self._found:
-                self._found[scenario, seed, rule] = self.play(scenario, seed, self.rule(rule))[measure]
-        return np.array([self._found[scenario, seed, rule] for seed in seeds])
+            if (scenario, seed, rule) not in self._played:
+                self._played[scenario, seed, rule] = self.play(scenario, seed, self.rule(rule))[measure]
+        return np.array([self._played[scenario, seed, rule] for seed in seeds])

@@ -70,9 +70,9 @@ class EvolutionRun:
         self._folder.record(entry, scalars, generation.number)
         return line
 
-    def end(self, found: Improvement, start: Arrays) -> None:
+    def end(self, improvement: Improvement, start: Arrays) -> None:
         """Keep what the best checkpoint was found to be."""
-        self.best.end(found, start, self._seconds)
+        self.best.end(improvement, start, self._seconds)
 
     def summary(self) -> dict[str, Any]:
         """The result as JSON."""
@@ -85,5 +85,4 @@ class EvolutionRun:
         }
 
     def close(self) -> None:
-        """Close the files."""
         self._folder.close()

@@ -161,9 +161,9 @@ class GradientRun:
         """Write the latest checkpoint, which was not judged."""
         self.best.keep_last(tensors, {}, (int(update.figures["steps"]), self.seconds))
 
-    def end(self, found: Improvement, start: Arrays) -> None:
+    def end(self, improvement: Improvement, start: Arrays) -> None:
         """Keep what the best checkpoint was found to be."""
-        self.best.end(found, start, self.seconds)
+        self.best.end(improvement, start, self.seconds)
 
     @property
     def seconds(self) -> float:
@@ -181,5 +181,4 @@ class GradientRun:
         }
 
     def close(self) -> None:
-        """Close the files."""
         self._folder.close()

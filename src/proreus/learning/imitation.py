@@ -38,14 +38,14 @@ def fit(parameters: Sequence[Tensor], loss: Callable[[], Tensor], iterations: in
 
     def evaluated() -> Tensor:
         search.zero_grad()
-        tensor = loss()
-        tensor.backward()  # type: ignore[no-untyped-call]
-        return tensor
+        current = loss()
+        current.backward()  # type: ignore[no-untyped-call]
+        return current
 
     search.step(evaluated)  # type: ignore[no-untyped-call]
     for parameter in parameters:
         parameter.requires_grad_(False)
-    found = float(loss())
-    if not torch.isfinite(torch.tensor(found)):
-        raise WorkError(f"imitate: the loss is {found}: choose another --decay")
-    return found
+    least = float(loss())
+    if not torch.isfinite(torch.tensor(least)):
+        raise WorkError(f"imitate: the loss is {least}: choose another --decay")
+    return least

@@ -54,7 +54,6 @@ class Improvement:
 
     @classmethod
     def from_json(cls, kept: Mapping[str, Any]) -> Improvement:
-        """Back from `to_json`."""
         better = kept["better_than_start"]
         gains = {name: Estimate(**gain) for name, gain in kept["gains"].items()}
         return cls(None if better is None else Estimate(**better), gains)
@@ -71,10 +70,12 @@ def improvement(start: Gains, best: Gains) -> Improvement:
     )
 
 
-def same_weights(arrays: Arrays, other: Arrays) -> bool:
+def same_weights(weights: Arrays, other: Arrays) -> bool:
     """Whether two checkpoints are one."""
-    return arrays.keys() == other.keys() and all(np.array_equal(arrays[name], other[name]) for name in arrays)
+    return weights.keys() == other.keys() and all(
+        np.array_equal(weights[name], other[name]) for name in weights
+    )
 
 
-def _interval(found: Estimate) -> str:
-    return "" if found.low is None else f" (95 % interval {found.low:+.2f} to {found.high:+.2f})"
+def _interval(estimate: Estimate) -> str:
+    return "" if estimate.low is None else f" (95 % interval {estimate.low:+.2f} to {estimate.high:+.2f})"

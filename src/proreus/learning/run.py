@@ -186,7 +186,7 @@ def _descend(
     for report in descend(learner, task, run, stopped):
         if report.start is not None:
             yield RunStatus(0, report.update.total, "", f"start; held out: {_by_scenario(report.start)}")
-        yield (run_status := _told(learner, report))
+        yield (run_status := _status_of(learner, report))
     if _turns(task).are_over(run.best):
         judged = _turns(task).patience
         yield replace(
@@ -244,12 +244,12 @@ def _end(
     if known is not None:
         return Improvement.from_json(known).words
     best = run.best.tensors
-    found = Improvement() if same_weights(best, start) else improvement(confirm(start), confirm(best))
-    run.end(found, start)
-    return found.words
+    improved = Improvement() if same_weights(best, start) else improvement(confirm(start), confirm(best))
+    run.end(improved, start)
+    return improved.words
 
 
-def _told(learner: GradientLearner, report: UpdateReport) -> RunStatus:
+def _status_of(learner: GradientLearner, report: UpdateReport) -> RunStatus:
     update = report.update
     text = f"{update.figures['steps']:,.0f} steps, {update.figures['steps_per_second']:,.0f}/s"
     for name in learner.tells:

@@ -56,7 +56,6 @@ class NamedScenario:
     name: str
 
     def to_json(self) -> dict[str, Any]:
-        """The name."""
         return {"name": self.name}
 
 
@@ -183,9 +182,9 @@ class RunFolder:
                 self._journal = (self.path / JOURNAL).open("a", encoding="utf-8")
         self.past = [dict(entry), *self.past]
 
-    def keep_improvement(self, found: Mapping[str, Any]) -> None:
+    def keep_improvement(self, improvement: Mapping[str, Any]) -> None:
         """Write what a run that has come to its end says of its best checkpoint."""
-        write_atomically(self.path / IMPROVEMENT, (json.dumps(found, indent=2) + "\n").encode())
+        write_atomically(self.path / IMPROVEMENT, (json.dumps(improvement, indent=2) + "\n").encode())
 
     def record(self, entry: Mapping[str, Any], scalars: Mapping[str, float], step: int) -> None:
         """Append one line to the journal, durably, and its scalars to TensorBoard."""
@@ -289,9 +288,9 @@ def code_version() -> str:
     """The commit of the source tree, "" where it is not one."""
     here = Path(__file__).resolve().parent
     try:
-        found = subprocess.run(
+        completed = subprocess.run(
             ["git", "rev-parse", "--short=12", "HEAD"], cwd=here, capture_output=True, text=True, check=True
         )
     except (OSError, subprocess.CalledProcessError):
         return ""
-    return found.stdout.strip()
+    return completed.stdout.strip()

@@ -97,11 +97,11 @@ def specialise(
 
     starts = search.starts or {LEARNED: goal.start}
     gains = {name: mean_gain(goal.validate(vector)) for name, vector in starts.items()}
-    name = max(gains, key=lambda one: gains[one])  # the first of equals
+    name = max(gains, key=lambda start: gains[start])  # the first of equals
     best = gains[name]
     message = f"start: held out {best:+.2f}" + (f" ({name})" if search.starts else "")
-    trained_specialist = TrainedSpecialist(kept(goal.tensors(starts[name]), best, 0), 0, message, name)
-    yield trained_specialist
+    specialist = TrainedSpecialist(kept(goal.tensors(starts[name]), best, 0), 0, message, name)
+    yield specialist
     done = 0
     for generation in evolve(config, goal, start=starts[name]):
         done = generation.number + 1
@@ -110,10 +110,8 @@ def specialise(
             if gain > best:
                 best = gain
                 line = f"generation {done}: held out {gain:+.2f} (best so far)"
-                trained_specialist = TrainedSpecialist(
-                    kept(generation.tensors(), gain, done), done, line, name
-                )
-                yield trained_specialist
+                specialist = TrainedSpecialist(kept(generation.tensors(), gain, done), done, line, name)
+                yield specialist
         if clock() + generation.seconds >= until:
             break
-    yield TrainedSpecialist(trained_specialist.checkpoint, trained_specialist.generations, "", name, done)
+    yield TrainedSpecialist(specialist.checkpoint, specialist.generations, "", name, done)

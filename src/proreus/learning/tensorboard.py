@@ -45,6 +45,5 @@ class ScalarWriter:
         self._writer.flush()
 
     def close(self) -> None:
-        """Close the file."""
         if self._writer is not None:
             self._writer.close()

@@ -59,10 +59,10 @@ class FileReader:
                 continue
             if segment != reader.segment:
                 # Nothing is written to a segment any more that has a successor: this is the rest of it.
-                yield from self._told(reader)
+                yield from self._polled(reader)
                 self._leave(reader, segment)
                 self._reader = segment.reader(self._since)
-            yield from self._told(self._reader)
+            yield from self._polled(self._reader)
 
     def _leave(self, reader: SegmentReader, successor: SegmentFile) -> None:
         """What was damaged there; behind its last whole frame, too, where more was than one that was torn."""
@@ -77,7 +77,7 @@ class FileReader:
     def close(self) -> None:
         """No file stays open between two polls."""
 
-    def _told(self, reader: SegmentReader | None) -> Iterator[Part]:
+    def _polled(self, reader: SegmentReader | None) -> Iterator[Part]:
         """What a segment has; damage that is met on the way is said."""
         assert reader is not None
         known = reader.damaged
@@ -158,14 +158,14 @@ class FileLog(GroupedLog):
     def _write(self, group: list[Append]) -> None:
         """All of a group with one fsync."""
         number, numbers = self._next, []
-        for one in group:
+        for append in group:
             numbers.append(number)
-            number += one.records
-        self._make_room(sum(len(one.payload) for one in group))
+            number += append.records
+        self._make_room(sum(len(append.payload) for append in group))
         try:
             file, key = self._open_segment()
             pieces = zip(numbers, group, strict=True)
-            frames = b"".join(frame(key, first, one.records, one.payload) for first, one in pieces)
+            frames = b"".join(frame(key, first, append.records, append.payload) for first, append in pieces)
             view = memoryview(frames)
             while view:
                 view = view[file.write(view) :]
@@ -177,8 +177,8 @@ class FileLog(GroupedLog):
         self._next = number
         self._end += len(frames)
         self._bytes += len(frames)
-        for first, one in zip(numbers, group, strict=True):
-            one.number = first
+        for first, append in zip(numbers, group, strict=True):
+            append.number = first
 
     def _open_segment(self) -> tuple[BinaryIO, bytes]:
         """The file to write to, and its key."""

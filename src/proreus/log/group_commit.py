@@ -90,14 +90,14 @@ class GroupedLog(ABC):
         except (OSError, ValueError, ProreusError) as error:
             failure = error
         except BaseException as error:  # nobody is left waiting for whoever broke
-            for one in group:
-                one.failure, one.done = WorkError(f"the log broke: {error!r}"), True
+            for append in group:
+                append.failure, append.done = WorkError(f"the log broke: {error!r}"), True
             raise
-        kept = [one for one in group if one.number >= 0]
-        for one in group:
-            if one.number < 0 and one.failure is None:
-                one.failure = failure
-            one.done = True
+        kept = [append for append in group if append.number >= 0]
+        for append in group:
+            if append.number < 0 and append.failure is None:
+                append.failure = failure
+            append.done = True
         if failure is None and not kept:
             return  # all were refused for their own sake: that says nothing of the log
         before, self._failure = self._failure, failure

@@ -155,9 +155,9 @@ class KeyedReader(SegmentReader):
         """The next place of the key, -1 where there is none."""
         key = self.segment.key
         while piece := _read(file, start, _PIECE):
-            found = piece.find(key)
-            if found >= 0:
-                return start + found
+            offset = piece.find(key)
+            if offset >= 0:
+                return start + offset
             if len(piece) < _PIECE:
                 return -1
             start += len(piece) - len(key) + 1
@@ -181,14 +181,14 @@ class OldReader(SegmentReader):
             start = place + _OLD_HEAD.size
             payload = content[start : start + length]
             skipped = begin + place - self.end
-            found = self._numbered(payload, checksum, skipped) if len(payload) == length else None
-            if found is None:
+            number = self._numbered(payload, checksum, skipped) if len(payload) == length else None
+            if number is None:
                 at = place + 1
                 continue
             at = start + length
-            self._passed(begin + place, found, 1, begin + at)
-            if found >= self._since:
-                yield Part(found, 1, payload, older=True)
+            self._passed(begin + place, number, 1, begin + at)
+            if number >= self._since:
+                yield Part(number, 1, payload, older=True)
 
     def _numbered(self, payload: bytes, checksum: int, skipped: int) -> int | None:
         """The number under which the checksum holds: the next one, or as many later as bytes were skipped."""

@@ -64,9 +64,9 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
     names = sorted(known)
     near = [close_match for close_match in get_close_matches(name, names, n=2) if close_match != name]
     hint = f"; did you mean {near[0]!r}?" if near else ""
-    told = names if len(names) <= _MOST_NAMES else _by_family(names)
-    more = f" and {len(told) - _MOST_NAMES} more" if len(told) > _MOST_NAMES else ""
-    return UsageError(f"unknown {kind} {name!r}{hint} (known: {', '.join(told[:_MOST_NAMES])}{more})")
+    listed = names if len(names) <= _MOST_NAMES else _by_family(names)
+    more = f" and {len(listed) - _MOST_NAMES} more" if len(listed) > _MOST_NAMES else ""
+    return UsageError(f"unknown {kind} {name!r}{hint} (known: {', '.join(listed[:_MOST_NAMES])}{more})")
 
 
 def _by_family(names: Sequence[str]) -> list[str]:

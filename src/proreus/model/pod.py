@@ -72,13 +72,13 @@ class NodeAffinity:
 
     def names(self) -> frozenset[str] | None:
         """The nodes that kube-scheduler looks at, where every required term names them; None: all nodes."""
-        found: frozenset[str] = frozenset()
+        names: frozenset[str] = frozenset()
         for term in self.required:
             named = term.names()
             if named is None:
                 return None
-            found |= named
-        return found if self.required else None
+            names |= named
+        return names if self.required else None
 
 
 @dataclass(frozen=True)

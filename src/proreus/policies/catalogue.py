@@ -126,11 +126,11 @@ class Catalogue:
         Paths come back resolved, so that what was checked is what is loaded; `NotAdmitted` where it is not to
         be loaded. Nothing is executed here.
         """
-        plain, at, message = name.partition("@")
+        plain, at, suffix = name.partition("@")
         rule = self.rules.get(plain)
         if rule is not None and (rule.takes or not at):
             return (
-                name if rule.admitted is None or not message else f"{plain}@{rule.admitted(message, folders)}"
+                name if rule.admitted is None or not suffix else f"{plain}@{rule.admitted(suffix, folders)}"
             )
         shipped = {*((LEARNED,) if self.shipped is not None else ()), *self.earlier}
         if name in folders.given or {name, name.rpartition("@")[0]} & shipped:
@@ -149,8 +149,8 @@ class Catalogue:
 
     def _admitted_checkpoint(self, name: str, folders: PolicyFolders) -> str:
         whole = folders.checkpoint(name)
-        before, _, message = name.rpartition("@")
-        for folder, wishes in ((whole, ""), (folders.checkpoint(before) if before else None, f"@{message}")):
+        before, _, suffix = name.rpartition("@")
+        for folder, wishes in ((whole, ""), (folders.checkpoint(before) if before else None, f"@{suffix}")):
             for place in () if folder is None else (folder, folder / "best"):
                 if is_checkpoint(place):
                     return f"{folders.checkpoint(str(place))}{wishes}"
@@ -181,10 +181,10 @@ class Catalogue:
                 field="kind" if card.world == self.world else "world",
             )
         if self._place_of(name) is None:
-            message = name.rpartition("@")[2]
-            if not message:
+            suffix = name.rpartition("@")[2]
+            if not suffix:
                 raise UsageError(f"policy {name!r}: nothing follows the @")
             if kind.told is None:
                 raise UsageError(f"policy {name!r}: a {card.kind!r} policy takes nothing behind an @")
-            options = kind.told(options, message)
+            options = kind.told(options, suffix)
         return kind.make(name, load_checkpoint(folder, kind.encoding), folder, options, seed)

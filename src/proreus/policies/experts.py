@@ -39,10 +39,10 @@ def check_wishes(wishes: Mapping[str, float], objectives: tuple[str, ...]) -> No
 
 def names_in(config: Mapping[str, object], key: str, folder: Path, where: str = "config") -> tuple[str, ...]:
     """The names that a part of a card lists under that key."""
-    found = config.get(key)
-    if not isinstance(found, list | tuple) or not found or not all(isinstance(one, str) for one in found):
+    names = config.get(key)
+    if not isinstance(names, list | tuple) or not names or not all(isinstance(name, str) for name in names):
         raise InputError("needs a list of names", file=folder, field=f"{where}.{key}")
-    return tuple(found)
+    return tuple(names)
 
 
 def finite_tensor(checkpoint: Checkpoint, name: str, shape: tuple[int, ...], folder: Path) -> F64:

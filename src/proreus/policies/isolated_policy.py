@@ -60,15 +60,13 @@ class Codec(Protocol):
         """What the other side needs to know of it, given what it knows already; in portions."""
         ...
 
-    def decision(self, told: Any, /) -> Any:
+    def decision(self, answer: Any, /) -> Any:
         """A decision from JSON, or an IllegalDecision."""
         ...
 
 
 @dataclass(frozen=True)
 class Made:
-    """An answer."""
-
     decision: Any
     unsure: str = ""
     """Why the policy would rather not decide; then there is no decision."""
@@ -188,11 +186,11 @@ class PolicyHost:
         return b"".join((sizes, *parts))
 
     def _made(self, answers: list[Any]) -> Made:
-        told = _checked(answers[-1], self.reference)
-        if told.get("unsure"):
-            return Made(None, str(told["unsure"]))
+        answer = _checked(answers[-1], self.reference)
+        if answer.get("unsure"):
+            return Made(None, str(answer["unsure"]))
         try:
-            decision = self._codec.decision(told.get("decision"))
+            decision = self._codec.decision(answer.get("decision"))
             explanation = None
             if len(answers) > 1 and answers[0].get("reasons") is not None:
                 explanation = _explanation(answers[0]["reasons"], decision)
@@ -338,14 +336,14 @@ def _into(answers: list[Any]) -> Callable[[bytes], None]:
     return take
 
 
-def _checked(told: dict[str, Any], reference: str) -> dict[str, Any]:
-    if "error" not in told:
-        return told
-    text = str(told.get("told", ""))
-    raise _ERRORS.get(str(told["error"]), WorkError)(text or f"policy {reference}: fails without a word")
+def _checked(answer: dict[str, Any], reference: str) -> dict[str, Any]:
+    if "error" not in answer:
+        return answer
+    text = str(answer.get("told", ""))
+    raise _ERRORS.get(str(answer["error"]), WorkError)(text or f"policy {reference}: fails without a word")
 
 
-def _explanation(told: dict[str, Any], decision: Any) -> Explanation:
+def _explanation(reasons: dict[str, Any], decision: Any) -> Explanation:
     verdicts = tuple(
         Verdict(
             str(place),
@@ -354,9 +352,9 @@ def _explanation(told: dict[str, Any], decision: Any) -> Explanation:
             float(total),
             looked_at=bool(looked),
         )
-        for place, refused, scores, total, looked in told["verdicts"]
+        for place, refused, scores, total, looked in reasons["verdicts"]
     )
     words = {
-        key: str(told[key]) for key in ("policy", "subject", "note", "told", "chosen", "place", "amount")
+        key: str(reasons[key]) for key in ("policy", "subject", "note", "told", "chosen", "place", "amount")
     }
     return Explanation(decision=decision, verdicts=verdicts, **words)

@@ -40,8 +40,8 @@ class Effort:
             slowest = max(slowest, clock() - begin)
 
 
-def lead(next_best: str, better: int, told: int) -> str:
+def lead(next_best: str, better: int, decisive: int) -> str:
     """How many futures put a choice ahead of the next best, of those that tell the two apart."""
-    if told == 0:
+    if decisive == 0:
         return f"No future tells it from the next best, {next_best}."
-    return f"Ahead of the next best, {next_best}, in {better} of the {told} futures that tell them apart."
+    return f"Ahead of the next best, {next_best}, in {better} of the {decisive} futures that tell them apart."

@@ -55,7 +55,9 @@ def attribute_of(reference: str, what: str) -> Any:
     try:
         return getattr(module, attribute)
     except AttributeError:
-        near = [name for name, one in vars(module).items() if callable(one) and not name.startswith("_")]
+        near = [
+            name for name, member in vars(module).items() if callable(member) and not name.startswith("_")
+        ]
         has = f" (it has {', '.join(near)})" if near else ""
         raise UsageError(f"{what} {reference!r}: there is no {attribute!r} in {place}{has}") from None
 
@@ -99,13 +101,13 @@ class _SourceLoader(SourceFileLoader):
 class ForeignPolicy:
     """A policy from outside the package as one of ours; it needs a `decide` and nothing else."""
 
-    def __init__(self, name: str, found: Any, seed: int) -> None:
+    def __init__(self, name: str, source: Any, seed: int) -> None:
         self.name = name
-        self._found = found
+        self._source = source
         with told_as_its_own(f"policy {name}"):
-            self._policy = _made(found, seed)
+            self._policy = _made(source, seed)
             # Looking is running its code, too, where these are properties.
-            offers = [one for one in _OFFERED if callable(getattr(self._policy, one, None))]
+            offers = [method for method in _OFFERED if callable(getattr(self._policy, method, None))]
         if "decide" not in offers:
             raise UsageError(f"policy {name!r}: {type(self._policy).__name__} has no method `decide`")
         if "explain" in offers:
@@ -120,7 +122,7 @@ class ForeignPolicy:
 
     def fresh(self, seed: int) -> ForeignPolicy:
         """Made anew, or copied as it was given: nothing is remembered from another run."""
-        return ForeignPolicy(self.name, self._found, seed)
+        return ForeignPolicy(self.name, self._source, seed)
 
     @property
     def remark(self) -> str:
@@ -147,17 +149,17 @@ class ForeignPolicy:
         return explanation
 
 
-def _made(found: Any, seed: int) -> Any:
+def _made(source: Any, seed: int) -> Any:
     """A policy from a class or a function, with the seed where it takes one; or a copy of the policy itself,
     so that no run remembers another."""
-    if not (inspect.isclass(found) or inspect.isroutine(found)):
-        fresh: Callable[[int], Any] | None = getattr(found, "fresh", None)
-        return copy.deepcopy(found) if fresh is None else fresh(seed)
+    if not (inspect.isclass(source) or inspect.isroutine(source)):
+        fresh: Callable[[int], Any] | None = getattr(source, "fresh", None)
+        return copy.deepcopy(source) if fresh is None else fresh(seed)
     try:
-        takes_seed = "seed" in inspect.signature(found).parameters
+        takes_seed = "seed" in inspect.signature(source).parameters
     except ValueError:  # something built in, which has no signature
         takes_seed = False
-    make: Callable[..., Any] = found
+    make: Callable[..., Any] = source
     return make(seed=seed) if takes_seed else make()
 
 
@@ -172,10 +174,10 @@ def told_as_its_own(whose: str) -> Iterator[None]:
         # Where it happened in their file; a call that did not even begin has no line of theirs.
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
         at = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
-        raise WorkError(f"{whose}: {_told(error)}{at}") from error
+        raise WorkError(f"{whose}: {_described(error)}{at}") from error
 
 
-def _told(error: BaseException) -> str:
+def _described(error: BaseException) -> str:
     """Its own words, where it can say them."""
     try:
         return f"{type(error).__name__}: {error}"

@@ -41,7 +41,7 @@ def serve(channel: Channel) -> None:
     except BaseException as error:  # noqa: BLE001 - a stranger may raise whatever there is
         channel.send(_failed(head["reference"], error))
         return
-    has = [one for one in ("explain", "unsure") if hasattr(policy, one)]
+    has = [method for method in ("explain", "unsure") if hasattr(policy, method)]
     channel.send(json.dumps({"has": has}).encode())
     _Answering(channel, shown, policy).run()
 
@@ -93,8 +93,8 @@ def _reasons(policy: ForeignPolicy, observation: Any) -> bytes:
         for verdict in explanation.verdicts
     ]
     words = ("policy", "subject", "note", "told", "chosen", "place", "amount")
-    told = {word: str(getattr(explanation, word)) for word in words}
-    return json.dumps({"reasons": {**told, "verdicts": verdicts}}, default=float).encode()
+    texts = {word: str(getattr(explanation, word)) for word in words}
+    return json.dumps({"reasons": {**texts, "verdicts": verdicts}}, default=float).encode()
 
 
 def _parts(frame: memoryview) -> list[memoryview]:

@@ -38,10 +38,10 @@ class Channel:
         if not size & _IN_MEMORY:
             return bytes(self._exactly(size))
         size &= ~_IN_MEMORY
-        found = os.pread(self._memory, size, 0)
-        while len(found) < size:
-            found += os.pread(self._memory, size - len(found), len(found))
-        return found
+        content = os.pread(self._memory, size, 0)
+        while len(content) < size:
+            content += os.pread(self._memory, size - len(content), len(content))
+        return content
 
     def send(self, payload: bytes) -> None:
         """An answer; a copy of this process that the code has made has nothing to say."""
@@ -50,14 +50,14 @@ class Channel:
         self._socket.sendall(_HEAD.pack(len(payload)) + payload)
 
     def _exactly(self, size: int) -> bytearray:
-        found = bytearray(size)
-        view, at = memoryview(found), 0
+        data = bytearray(size)
+        view, at = memoryview(data), 0
         while at < size:
             count = self._socket.recv_into(view[at:], min(size - at, 1 << 20))
             if not count:
                 os._exit(0)
             at += count
-        return found
+        return data
 
 
 def main(descriptor: int, memory: int, parent: int) -> None:

@@ -178,19 +178,19 @@ class ChildProcess:
         return bytes(self._exactly(size, until))
 
     def _exactly(self, size: int, until: float) -> bytearray:
-        found = bytearray()
-        while len(found) < size:
+        data = bytearray()
+        while len(data) < size:
             self._wait(select.POLLIN, until)
             try:
-                part = self._socket.recv(min(size - len(found), 1 << 20))
+                part = self._socket.recv(min(size - len(data), 1 << 20))
             except BlockingIOError:
                 continue
             except OSError:
                 raise self._gone() from None
             if not part:
                 raise self._gone()
-            found += part
-        return found
+            data += part
+        return data
 
     def _wait(self, what: int, until: float) -> None:
         poll = select.poll()

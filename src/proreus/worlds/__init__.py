@@ -82,7 +82,7 @@ WORLDS: dict[str, Registered] = {
 
 def registered() -> dict[str, Registered]:
     """Those of the package, of the program and of installed packages, by name."""
-    return WORLDS | {name: found for name, found in _offered().items() if name not in WORLDS}
+    return WORLDS | {name: entry for name, entry in _offered().items() if name not in WORLDS}
 
 
 @lru_cache(maxsize=1)
@@ -95,9 +95,9 @@ HEARERS: list[Callable[[], None]] = []
 """Whoever keeps a list of what worlds offer, as Gymnasium does, hears of a new one."""
 
 
-def register(name: str, found: Registered) -> None:
+def register(name: str, entry: Registered) -> None:
     """Make a world known to this process and to the workers that it starts."""
-    WORLDS[name] = found
+    WORLDS[name] = entry
     for hear in HEARERS:
         hear()
 

@@ -57,11 +57,11 @@ def test_paths_of_the_api_are_paths_of_the_address(
     assert kubectl("get", "--raw", "/livez") == "ok"
     assert '"NodeList"' in kubectl("get", "--raw", "/api/v1/nodes")
     assert '"schedulers"' in kubectl("get", "--raw", "/v1/schedulers")
-    message = kubectl("cluster-info")
-    assert cluster.ready["api"].replace("http:", "https:") in message and cluster.token not in message
+    output = kubectl("cluster-info")
+    assert cluster.ready["api"].replace("http:", "https:") in output and cluster.token not in output
     assert "owner" in kubectl("auth", "whoami") and "yes" in kubectl("auth", "can-i", "create", "pods")
-    found = [str(path) for path in tmp_path.rglob("*")]
-    assert found and not any(cluster.token in path for path in found), "kubectl names folders after addresses"
+    paths = [str(path) for path in tmp_path.rglob("*")]
+    assert paths and not any(cluster.token in path for path in paths), "kubectl names folders after addresses"
 
 
 def test_a_proxy_hands_on_what_it_is_asked(kubectl: Kubectl) -> None:
@@ -84,8 +84,8 @@ def test_a_watch_and_followed_logs_go_on(kubectl: Kubectl, namespace: str) -> No
     kubectl("wait", "pod/web", "-n", namespace, "--for=condition=Ready", "--timeout=60s")
     followed = kubectl.start("logs", "-f", "web", "-n", namespace)
     try:
-        for started_command, message in ((seen, "pod/web"), (followed, "starting i")):
-            assert started_command.stdout is not None and message in started_command.stdout.readline()
+        for started_command, expected in ((seen, "pod/web"), (followed, "starting i")):
+            assert started_command.stdout is not None and expected in started_command.stdout.readline()
     finally:
         for started_command in (seen, followed):
             started_command.terminate()

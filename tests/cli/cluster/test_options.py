@@ -83,11 +83,11 @@ def test_the_certificate_has_the_names_that_the_api_listens_on(naming: Naming, t
     nodes = node_options(Machine(), SimulatedNodeFlags(nodes=1), naming)
     tokens = read_tokens(own_tokens(tmp_path))
     hosts = ("cluster.example",)
-    for host, message in (("0.0.0.0", machine_address()), ("192.0.2.7", "192.0.2.7")):
+    for host, address in (("0.0.0.0", machine_address()), ("192.0.2.7", "192.0.2.7")):
         api = ApiOptions(host, tokens=tokens, allowed_hosts=hosts)
         made, _ = secured(EngineOptions("memory:", nodes, api=api), tmp_path)
         assert made.api is not None and made.api.authority is not None
-        assert {"localhost", "127.0.0.1", "::1", message, *hosts} <= set(made.api.authority.names)
+        assert {"localhost", "127.0.0.1", "::1", address, *hosts} <= set(made.api.authority.names)
 
 
 @pytest.mark.parametrize(

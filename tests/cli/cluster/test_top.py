@@ -62,7 +62,7 @@ NODE: dict[str, Any] = {
 
 def test_numbers_are_short_and_curves_are_relative() -> None:
     assert (cores(250), cores(128_000)) == ("250m", "128")
-    assert [size(one) for one in (0, 999, 1000, 3 * MIB, 250 * MIB, 5 << 40)] == [
+    assert [size(amount) for amount in (0, 999, 1000, 3 * MIB, 250 * MIB, 5 << 40)] == [
         "0",
         "999",
         "1.0Ki",

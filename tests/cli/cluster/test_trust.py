@@ -25,8 +25,8 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.fixture(scope="module")
 def door(pair: tuple[Path, Path]) -> Iterator[Live]:
-    with live(ApiOptions(credentials=pair)) as found:
-        yield found
+    with live(ApiOptions(credentials=pair)) as server:
+        yield server
 
 
 def _ask(server: str, authority: str = "") -> None:

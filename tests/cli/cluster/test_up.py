@@ -205,8 +205,8 @@ def test_what_ships_decides_by_its_name_and_what_must_be_trained_says_so(
     assert "learned" in ask("describe", "pod", "learned").out.partition("Decision")[2].partition("Events")[0]
     until(lambda: "FailedScheduling" in ask("get", "events").out)
     events = json.loads(ask("get", "events", "-o", "json").out)["items"]
-    told = [event["message"] for event in events if event["reason"] == "FailedScheduling"]
-    assert told == [
+    messages = [event["message"] for event in events if event["reason"] == "FailedScheduling"]
+    assert messages == [
         "schedulerName ddqn needs a trained model: proreus train pods --algo ddqn --scenarios gpu "
         f"--out {cluster.folder}/models/ddqn"
     ]

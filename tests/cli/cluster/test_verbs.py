@@ -23,8 +23,8 @@ POD = (
 
 
 def running(ask: Ask) -> list[str]:
-    found = ask("get", "pods", "-l", "app=web", "-o", "json").out
-    pods = json.loads(found)["items"]
+    listing = ask("get", "pods", "-l", "app=web", "-o", "json").out
+    pods = json.loads(listing)["items"]
     return [pod["metadata"]["name"] for pod in pods if pod["status"].get("phase") == "Running"]
 
 
@@ -120,11 +120,11 @@ def test_fields_that_no_kind_has_are_told_of_a_line_each(ask: Ask, tmp_path: Pat
 def test_describe_tells_why_a_pod_went_where_it_went(ask: Ask, tmp_path: Path) -> None:
     ask("apply", "-f", a_pod(tmp_path, "a", "{requests: {cpu: 100m}}"))
     until(lambda: "Started" in ask("describe", "pod", "a").out)
-    message = ask("describe", "pod", "a").out
-    assert re.search(r"Policy: +kube\nDecided: +place on node-\d\nBecause: +node-\d scored \d+", message)
-    assert "3 of 3 nodes could take it" in message
-    assert re.search(r"Shadow: +best_fit would have", message)
-    assert re.search(r"Normal +Scheduled +Successfully assigned", message)
+    output = ask("describe", "pod", "a").out
+    assert re.search(r"Policy: +kube\nDecided: +place on node-\d\nBecause: +node-\d scored \d+", output)
+    assert "3 of 3 nodes could take it" in output
+    assert re.search(r"Shadow: +best_fit would have", output)
+    assert re.search(r"Normal +Scheduled +Successfully assigned", output)
 
 
 def test_describe_tells_why_a_pod_waits(ask: Ask, tmp_path: Path) -> None:
@@ -138,8 +138,8 @@ def test_describe_of_other_kinds(ask: Ask, tmp_path: Path) -> None:
     assert "Schedulable:" in node and re.search(r"cpu +8 ", node)
     ask("apply", "-f", str(WEB))
     until(lambda: len(running(ask)) == 3)
-    message = ask("describe", "deploy/web").out
-    assert "3 wanted, 3 there" in message and re.search(r"ReplicaSets\nNAME", message)
+    output = ask("describe", "deploy/web").out
+    assert "3 wanted, 3 there" in output and re.search(r"ReplicaSets\nNAME", output)
     (tmp_path / "map.yaml").write_text(
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {key: value}\n"
     )

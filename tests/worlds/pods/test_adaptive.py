@@ -42,12 +42,12 @@ def experts(stands: np.ndarray, seed: int = 0) -> AdaptiveScorer:
 
 
 def test_the_figures_are_those_of_the_demand(gpu_work: Compiled) -> None:
-    found = dict(zip(FIGURES, demand_figures(gpu_work), strict=True))
+    figures = dict(zip(FIGURES, demand_figures(gpu_work), strict=True))
     demand, nodes = gpu_work.demand, gpu_work.cluster.nodes
     asked = demand.cpu / nodes.allocatable[:, 0].sum(), demand.gpu / (1000 * nodes.gpu_count.sum())
-    assert found["cpu_per_gpu"] == pytest.approx(np.log2(asked[0] / asked[1]))
-    assert found["shared_gpu"] == demand.shared_gpu / demand.gpu
-    assert found["no_gpus"] == 0.0
+    assert figures["cpu_per_gpu"] == pytest.approx(np.log2(asked[0] / asked[1]))
+    assert figures["shared_gpu"] == demand.shared_gpu / demand.gpu
+    assert figures["no_gpus"] == 0.0
 
 
 def test_the_figures_mean_the_same_at_any_size() -> None:
@@ -128,10 +128,10 @@ def written(scorer: AdaptiveScorer, folder: Path, **more: object) -> Path:
 def test_a_user_weighs_the_objectives(gpu_work: Compiled, tmp_path: Path) -> None:
     scorer = experts(demand_figures(gpu_work)[None, :])
     folder = written(scorer, tmp_path / "two")
-    found = adaptive_scorer(
+    weighed = adaptive_scorer(
         load_checkpoint(folder, VERSION), folder, read_wishes("gpu_allocation=3,pods_placed")
     )
-    assert found.weights_for(gpu_work) == pytest.approx(
+    assert weighed.weights_for(gpu_work) == pytest.approx(
         0.75 * scorer.weights[0, 0] + 0.25 * scorer.weights[1, 0]
     )
     with pytest.raises(UsageError, match="--objective speed: the policy was trained for gpu_allocation"):
@@ -237,12 +237,12 @@ def test_what_ships_does_better_by_what_is_asked_of_it(
 
 
 def test_what_ships_says_where_an_objective_means_nothing(gpu_work: Compiled) -> None:
-    told = {name: shipped(f"learned@{name}") for name in ("cost", "pods_placed")}
-    assert "For cost there is no training on openb" in told["cost"].note(gpu_work)
-    assert "For pods_placed there is no training on small" in told["pods_placed"].note(PLAIN.load(0))
+    policies = {name: shipped(f"learned@{name}") for name in ("cost", "pods_placed")}
+    assert "For cost there is no training on openb" in policies["cost"].note(gpu_work)
+    assert "For pods_placed there is no training on small" in policies["pods_placed"].note(PLAIN.load(0))
     assert "no training" not in shipped("learned").note(PLAIN.load(0))
     usual = shipped("learned")
-    assert (told["pods_placed"].weights_for(PLAIN.load(0)) == usual.weights_for(PLAIN.load(0))).all()
+    assert (policies["pods_placed"].weights_for(PLAIN.load(0)) == usual.weights_for(PLAIN.load(0))).all()
 
 
 @pytest.mark.parametrize("page", ["docs/training.md", "src/proreus/worlds/pods/policies/catalogue.py"])

@@ -22,11 +22,11 @@ WORLDS = [small_world, gpu_world]
 def play(batch: BatchedPods, steps: int, seed: int = 0) -> list[Steps]:
     """Random legal actions."""
     random = np.random.default_rng(seed)
-    seen, found = batch.observe(), []
+    seen, results = batch.observe(), []
     for _ in range(steps):
-        found.append(batch.step(np.array([random.choice(np.flatnonzero(mask)) for mask in seen.legal])))
-        seen = found[-1].choices
-    return found
+        results.append(batch.step(np.array([random.choice(np.flatnonzero(mask)) for mask in seen.legal])))
+        seen = results[-1].choices
+    return results
 
 
 @pytest.mark.parametrize("drop", [False, True])

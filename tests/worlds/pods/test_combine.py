@@ -42,8 +42,8 @@ def test_the_combined_policy_decides_as_the_expert_for_the_demand(
 ) -> None:
     both = tmp_path / "both"
     assert main(["combine", "pods", str(runs / "gpu"), str(runs / "plain"), "--out", str(both)]) == 0
-    message = capsys.readouterr().out
-    assert "expert: gpu@12" in message and "objectives: gpu_allocation, wait" in message
+    output = capsys.readouterr().out
+    assert "expert: gpu@12" in output and "objectives: gpu_allocation, wait" in output
     checkpoint = load_checkpoint(both, VERSION)
     assert checkpoint.tensors["stands"][0] == pytest.approx(
         demand_figures(parse_scenario("gpu@12", None).of_part("train").load(0))
@@ -94,8 +94,8 @@ def test_a_run_for_another_measure_gives_the_expert_that_is_there_another_object
 ) -> None:
     """Also for workloads that it was not trained on; what there was before stays as it was."""
     first, second, third = (tmp_path / name for name in ("first", "second", "third"))
-    messages = ["first_fit=small,medium", str(runs / "gpu")]
-    assert main(["combine", "pods", *messages, "--out", str(first)]) == 0
+    sources = ["first_fit=small,medium", str(runs / "gpu")]
+    assert main(["combine", "pods", *sources, "--out", str(first)]) == 0
     plain = f"{runs / 'plain'}=small,medium"
     assert main(["combine", "pods", str(first), plain, "--out", str(second)]) == 0
     checkpoint, before = load_checkpoint(second, VERSION), load_checkpoint(first, VERSION)
@@ -116,8 +116,8 @@ def test_a_run_for_another_measure_gives_the_expert_that_is_there_another_object
 def test_a_rule_and_a_checkpoint_are_experts_for_what_they_are_told(
     runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    message, both = f"{runs / 'gpu' / 'best'}=gpu@12,gpu@20", tmp_path / "both"
-    assert main(["combine", "pods", message, "first_fit=small", "--out", str(both)]) == 0
+    source, both = f"{runs / 'gpu' / 'best'}=gpu@12,gpu@20", tmp_path / "both"
+    assert main(["combine", "pods", source, "first_fit=small", "--out", str(both)]) == 0
     capsys.readouterr()
     card = load_checkpoint(both, VERSION).card
     assert card.config["experts"] == ["gpu@12", "gpu@20", "small"] and card.trained_on == ("gpu@12",)

@@ -117,11 +117,11 @@ def test_it_starts_as_the_strongest_rule(rule: str, gpus: bool) -> None:
     drawn = weights_of(first_network(QNetwork, CONFIG, _SIZES))
     start = BiddingQPolicy("start", network_of(rule_values(drawn, gpus=gpus), _SIZES))
     compiled = SCENARIO.load(5) if gpus else small_world(nodes=6, pods=40)
-    found, wanted = (
+    measured, wanted = (
         simulate(compiled, policy, SCENARIO.options).measures for policy in (start, make_policy(rule))
     )
     measure = "gpu_allocation_peak" if gpus else "jct_mean"
-    assert found[measure] == pytest.approx(wanted[measure], rel=0.01 if gpus else 0.05)
+    assert measured[measure] == pytest.approx(wanted[measure], rel=0.01 if gpus else 0.05)
 
 
 def test_the_best_checkpoint_plays_and_explains_like_any_policy(whole: Path) -> None:
@@ -199,20 +199,20 @@ def test_where_it_may_not_evict_it_waits(whole: Path) -> None:
     decided = []
     patient = make_policy(str(whole), PolicyOptions(preempt=False))
     simulate(compiled, patient, inspect=lambda o: decided.append(patient.decide(o)))
-    assert any(isinstance(one, Delay) for one in decided)
-    assert not any(isinstance(one, Preempt) for one in decided)
+    assert any(isinstance(decision, Delay) for decision in decided)
+    assert not any(isinstance(decision, Preempt) for decision in decided)
 
 
 def test_episodes_are_what_their_seeds_make_them() -> None:
     def episode(lane: EpisodeLane, seed: int) -> list[Any]:
         seen = lane.reset(seed)
-        found: list[Any] = [seen.context.tobytes()]
+        trajectory: list[Any] = [seen.context.tobytes()]
         ended = False
         while not ended:
             steps = lane.step(np.flatnonzero(seen.legal[0])[-1:])
             seen, ended = steps.choices, bool(steps.ended[0])
-            found.append((seen.rows.tobytes(), float(steps.rewards[0])))
-        return found[:-1]  # what is seen after the end is another episode's
+            trajectory.append((seen.rows.tobytes(), float(steps.rewards[0])))
+        return trajectory[:-1]  # what is seen after the end is another episode's
 
     def batch() -> BatchedPods:
         return BatchedPods([small_world(3), small_world(6)], 2, horizon=20, reward="completion")

@@ -199,9 +199,9 @@ def test_protected_pods_are_the_first_to_stay(asked: int, victims: list[str], vi
         world.apply(Place(0))
     observation = world.next_decision()
     assert observation is not None
-    found = observation.victims(0)
-    assert found is not None
-    assert ([workload.pods[victim].name for victim in found[0]], found[1]) == (victims, violations)
+    eviction = observation.victims(0)
+    assert eviction is not None
+    assert ([workload.pods[victim].name for victim in eviction[0]], eviction[1]) == (victims, violations)
 
 
 def full_house() -> PodsWorld:

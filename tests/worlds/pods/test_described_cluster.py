@@ -61,7 +61,9 @@ def test_pods_placed_in_one_go_are_those_placed_one_by_one() -> None:
     ]
     pod = observe(nodes, POD)
     cluster, state = pod.cluster, empty_state(pod.cluster)
-    for index, (n, running) in enumerate(((n, one) for n, now in enumerate(nodes) for one in now.running), 1):
+    for index, (n, running) in enumerate(
+        ((n, member) for n, now in enumerate(nodes) for member in now.running), 1
+    ):
         held = running.pod.spec.gpu
         left = state.gpu_left[n]
         devices = int(tightest_devices(left, 2, held.count, held.milli)) if held.count else 0

@@ -27,10 +27,10 @@ PARAMS = initial_parameters(4)
 
 @given(st.integers(1, 200), st.integers(1, 60))
 def test_shares_are_all_lanes_in_order_and_nearly_equal(lanes: int, shares: int) -> None:
-    found = shared_out(lanes, shares)
-    assert [e for share in found for e in share] == list(range(lanes))
-    assert len(found) == shares
-    assert max(map(len, found)) - min(map(len, found)) <= 1
+    parts = shared_out(lanes, shares)
+    assert [e for share in parts for e in share] == list(range(lanes))
+    assert len(parts) == shares
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
 
 
 def make(share: Share = (0, 1)) -> BatchedPods:

@@ -346,9 +346,9 @@ def pairs(nodes: Sequence[Node], placed: Placed, incoming: Pod) -> list[tuple[di
     return [encoded(compiled, state, c, n) for n in range(len(nodes))]
 
 
-def assert_features(found: Mapping[str, float], **expected: float) -> None:
+def assert_features(features: Mapping[str, float], **expected: float) -> None:
     """The features named have these values."""
-    assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-12, abs=1e-12)
+    assert {name: features[name] for name in expected} == pytest.approx(expected, rel=1e-12, abs=1e-12)
 
 
 def test_what_is_left_by_hand() -> None:
@@ -439,10 +439,10 @@ def test_fragmentation_and_its_causes_by_hand() -> None:
 def test_lack_of_devices_by_hand() -> None:
     """Everybody wants two devices; after a pair is taken from three, the third is of no use to anyone."""
     three = node("three", gpus=3, gpu_model="T4")
-    [(found, mask)] = pairs((three,), (), pod(gpu=(2, 1000)))
+    [(features, mask)] = pairs((three,), (), pod(gpu=(2, 1000)))
     assert mask == 0b011
     assert_features(
-        found, fragment_drop=-1, fragment_drop_devices=-1, fragment_drop_cpu=0, fragment_drop_room=0
+        features, fragment_drop=-1, fragment_drop_devices=-1, fragment_drop_cpu=0, fragment_drop_room=0
     )
 
 
@@ -454,20 +454,20 @@ def test_a_share_goes_to_the_least_fragmenting_device_and_not_to_the_tightest() 
         *((pod(f"z{i}", gpu=(1, 300)), 1, 1 << i) for i in range(3)),
     ]
     machines = (node("a", gpus=3, gpu_model="T4"), node("b", gpus=3, gpu_model="T4"))
-    (found, mask), _ = pairs(machines, held, pod("incoming", gpu=(1, 400)))
+    (features, mask), _ = pairs(machines, held, pod("incoming", gpu=(1, 400)))
     # Typical: 300 with share 4/6, 400 with 2/6. [700, 600, 1000]: nothing is too small, F = 0.
     # 400 on 700 leaves 300, too small for 400: F = 100. On 600 it leaves 200, of no use to anyone: 200. On
     # 1000 it leaves 600: F = 0.
     assert mask == 0b100
-    assert_features(found, fragment_drop=0, opens_devices=1, device_left=0.6)
+    assert_features(features, fragment_drop=0, opens_devices=1, device_left=0.6)
 
 
 def test_several_devices_are_the_tightest_that_fit() -> None:
     held = [(pod("x", gpu=(1, 300)), 0, 0b0010), (pod("y", gpu=(1, 600)), 0, 0b1000)]
-    [(found, mask)] = pairs((BIG,), held, pod("incoming", gpu=(2, 400)))
+    [(features, mask)] = pairs((BIG,), held, pod("incoming", gpu=(2, 400)))
     # Left: 1000, 700, 1000, 400. Taken: 400 and 700, leaving 0 and 300.
     assert mask == 0b1010
-    assert_features(found, opens_devices=0, device_left=0.3, exact_fit=0, free_devices=2 / 4, empty_node=0)
+    assert_features(features, opens_devices=0, device_left=0.3, exact_fit=0, free_devices=2 / 4, empty_node=0)
 
 
 def test_a_node_without_gpus_has_no_gpu_features() -> None:
@@ -478,17 +478,17 @@ def test_a_node_without_gpus_has_no_gpu_features() -> None:
 
 def test_gpus_without_a_model_are_a_model_of_their_own() -> None:
     nameless = node("nameless", gpus=2)
-    (_, (found, mask)) = pairs((BIG, nameless), (), pod(gpu=(1, 1000)))
+    (_, (features, mask)) = pairs((BIG, nameless), (), pod(gpu=(1, 1000)))
     assert mask == 0b01
-    assert_features(found, model_scarcity=1 - 2 / 6, fragment_drop=0, usable_change=-1)
+    assert_features(features, model_scarcity=1 - 2 / 6, fragment_drop=0, usable_change=-1)
 
 
 def test_bandwidth_is_the_scarcer_of_those_asked_for() -> None:
     machine = node("n", network=1000, disk=500)
-    [(found, _)] = pairs((machine,), [(pod("x", network=400, disk=100), 0, 0)], pod(network=100, disk=300))
-    assert_features(found, bandwidth_left=100 / 500)
-    [(found, _)] = pairs((machine,), [(pod("x", disk=400), 0, 0)], pod(network=100))
-    assert_features(found, bandwidth_left=900 / 1000)
+    [(features, _)] = pairs((machine,), [(pod("x", network=400, disk=100), 0, 0)], pod(network=100, disk=300))
+    assert_features(features, bandwidth_left=100 / 500)
+    [(features, _)] = pairs((machine,), [(pod("x", disk=400), 0, 0)], pod(network=100))
+    assert_features(features, bandwidth_left=900 / 1000)
 
 
 def test_load_scores_and_speed_count_what_kube_and_trimaran_count() -> None:
@@ -496,9 +496,9 @@ def test_load_scores_and_speed_count_what_kube_and_trimaran_count() -> None:
     machine = replace(node("n", cpu=4000, memory=1000), pace=Pace(speed=2.0))
     running = pod("x", cpu=2000, memory=100)
     running = replace(running, spec=replace(running.spec, usage=0.3))
-    [(found, _)] = pairs((machine,), [(running, 0, 0)], pod())
+    [(features, _)] = pairs((machine,), [(running, 0, 0)], pod())
     cpu, memory = (4000 - 2000 - 100) / 4000, (1000 - 100 - 200) / 1000
-    assert_features(found, least_allocated=(cpu + memory) / 2, measured_load=1600 / 4000, speed=2.0)
+    assert_features(features, least_allocated=(cpu + memory) / 2, measured_load=1600 / 4000, speed=2.0)
 
 
 def test_cluster_scale_by_hand() -> None:

@@ -196,7 +196,7 @@ def test_the_flags_name_a_store_and_a_stretch(store: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "told"),
+    ("flags", "message"),
     [
         (PodsFlags(format="engine"), "--from STORE"),
         (PodsFlags(format="engine", from_="x", pods=Path("y")), "no files"),
@@ -206,8 +206,8 @@ def test_the_flags_name_a_store_and_a_stretch(store: str) -> None:
         (PodsFlags(format="engine", from_="x", since="1h", until="2h"), "--since is not before --until"),
     ],
 )
-def test_flags_that_cannot_be_meant(flags: PodsFlags, told: str) -> None:
-    with pytest.raises(UsageError, match=told):
+def test_flags_that_cannot_be_meant(flags: PodsFlags, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         flags.chosen()
 
 

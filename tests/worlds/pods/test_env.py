@@ -86,11 +86,11 @@ def test_the_same_seed_gives_the_same_episode(scenario: str, work_conserving: bo
 def test_episodes_after_a_seed_follow_from_it_and_differ() -> None:
     def names(env: PodsEnv) -> list[str]:
         env.reset(seed=7)
-        found = []
+        first_pods = []
         for _ in range(3):
             _, info = env.reset()
-            found.append(f"{info['pod']} {info['now']}")
-        return found
+            first_pods.append(f"{info['pod']} {info['now']}")
+        return first_pods
 
     first = names(PodsEnv(generator=TINY))
     assert first == names(PodsEnv(generator=TINY))

@@ -74,8 +74,8 @@ def train(compiled: Compiled, config: FusedPPOConfig, lanes: int = 16) -> tuple[
 def test_a_trivial_world_is_solved_in_seconds() -> None:
     """A big and a small node, a small pod, then a big one: the small pod must leave the big node free."""
     compiled = cpu_world([4000, 1000], [1000, 4000])
-    last, found = train(compiled, FusedPPOConfig(steps=4_000, rollout_steps=16, threads=1))
-    assert found == pytest.approx(2.0)
+    last, reached = train(compiled, FusedPPOConfig(steps=4_000, rollout_steps=16, threads=1))
+    assert reached == pytest.approx(2.0)
     assert last.figures["return"] == pytest.approx(2.0, abs=0.1)
 
 
@@ -111,8 +111,8 @@ def test_the_optimum_of_a_small_placement_problem_is_reached() -> None:
             returns.append(total)
             total = 0.0
     assert np.mean(returns) < 0.95 * optimum  # chance alone does not find it
-    _, found = train(compiled, FusedPPOConfig(steps=60_000, rollout_steps=32, threads=2, entropy=0.02))
-    assert found == pytest.approx(optimum)
+    _, reached = train(compiled, FusedPPOConfig(steps=60_000, rollout_steps=32, threads=2, entropy=0.02))
+    assert reached == pytest.approx(optimum)
 
 
 def run(config: FusedPPOConfig, saved: Arrays | None = None) -> list[Update]:
@@ -177,8 +177,8 @@ def test_training_raises_the_return_on_gpu_packing() -> None:
     options = BatchOptions(world=PodsOptions(drop_failures=True))
     batch = BatchedPods(gpu_world(12), 16, horizon=160, options=options)
     config = FusedPPOConfig(steps=120_000, rollout_steps=64)
-    found = [each.figures["return"] for each in fused_ppo(config, batch)]
-    known = [each for each in found if not math.isnan(each)]
+    returns = [each.figures["return"] for each in fused_ppo(config, batch)]
+    known = [each for each in returns if not math.isnan(each)]
     third = len(known) // 3
     assert np.mean(known[-third:]) > np.mean(known[:third])
 

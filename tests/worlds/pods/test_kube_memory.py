@@ -110,11 +110,11 @@ class Beside:
     def search(self, rule: PodRule, c: int) -> tuple[object, ...]:
         """Feasible nodes in order, next start, node, totals, node to evict from; the rule is as it was."""
         cursor, rng = rule.cursor.copy(), rule.rng.copy()
-        found = find_feasible(self.cluster, self.state, self.scratch, rule, c)
-        feasible, following = self.scratch.nodes[:found].tolist(), int(rule.cursor[0])
+        count = find_feasible(self.cluster, self.state, self.scratch, rule, c)
+        feasible, following = self.scratch.nodes[:count].tolist(), int(rule.cursor[0])
         rule.cursor[:] = cursor
         chosen = kube_node(self.cluster, self.state, self.scratch, rule, c)
-        totals = rule.totals[:found].tolist() if found > 1 else []
+        totals = rule.totals[:count].tolist() if count > 1 else []
         evicting = choose_preemption(self.cluster, self.state, self.scratch, rule, c)
         drawn = int(rule.rng[0])
         rule.cursor[:], rule.rng[:] = cursor, rng

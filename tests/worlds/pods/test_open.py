@@ -25,13 +25,13 @@ NAMES = (*POLICIES.rules, "learned")
 def same_sums(live: PodObservation, fresh: PodObservation) -> None:
     """What the state holds of every node and budget; a live cluster may have columns to spare."""
     for name in ("free", "gpu_left", "kinds"):
-        found, wanted = getattr(live.state, name), getattr(fresh.state, name)
+        actual, wanted = getattr(live.state, name), getattr(fresh.state, name)
         width = wanted.shape[1]
         if name == "free":
             places = [live.compiled.columns.index(column) for column in fresh.compiled.columns]
-            found = np.concatenate([found[:, places], np.delete(found, places, axis=1)], axis=1)
-        assert found[:, :width].tolist() == wanted.tolist(), name
-        assert not found[:, width:].any(), name
+            actual = np.concatenate([actual[:, places], np.delete(actual, places, axis=1)], axis=1)
+        assert actual[:, :width].tolist() == wanted.tolist(), name
+        assert not actual[:, width:].any(), name
     for name in ("scored", "load", "fragment"):
         assert getattr(live.state, name).tolist() == getattr(fresh.state, name).tolist(), name
     assert live.cluster.nodes.visit_order.tolist() == fresh.cluster.nodes.visit_order.tolist()
@@ -122,7 +122,7 @@ def test_any_history_equals_a_fresh_compile(seed: int, events: int) -> None:
 
 
 def test_a_long_history_meets_everything_and_equals_a_fresh_compile() -> None:
-    told = run(seed=7, events=400, every=40)
+    counts = run(seed=7, events=400, every=40)
     assert {
         "add_node",
         "update_node",
@@ -136,7 +136,7 @@ def test_a_long_history_meets_everything_and_equals_a_fresh_compile() -> None:
         "budget",
         "set_unlisted",
         "class_row_reused",
-    } <= {what for what, times in told.items() if times}
+    } <= {what for what, times in counts.items() if times}
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -285,9 +285,9 @@ def test_hand_worked_score(case: str) -> None:
 
 def test_typical_pods_cover_95_percent() -> None:
     """19 of 20 pods share one demand: the twentieth is not typical; with 18 of 20 it is."""
-    many, one = pod("many", cpu=1000, gpu=(1, 500)), pod("one", cpu=2000)
-    assert [each.share for each in typical_pods([many] * 19 + [one])] == [1]
-    assert [(each.cpu, each.share) for each in typical_pods([many] * 18 + [one] * 2)] == [
+    many, rare = pod("many", cpu=1000, gpu=(1, 500)), pod("one", cpu=2000)
+    assert [each.share for each in typical_pods([many] * 19 + [rare])] == [1]
+    assert [(each.cpu, each.share) for each in typical_pods([many] * 18 + [rare] * 2)] == [
         (1000, Fraction(9, 10)),
         (2000, Fraction(1, 10)),
     ]

@@ -131,7 +131,7 @@ def test_the_best_room_is_the_one_that_plain_python_finds() -> None:
     while (observation := world.next_decision()) is not None:
         cluster, state, c = observation.cluster, observation.state, observation.pod_class
         rule, milli = base.rule_for(work, state), int(cluster.classes.gpu_milli[c])
-        found = best_room(cluster, state, observation.scratch, rule, (c, worth))
+        room = best_room(cluster, state, observation.scratch, rule, (c, worth))
         if milli < 1000:
             rooms = [
                 (
@@ -144,8 +144,8 @@ def test_the_best_room_is_the_one_that_plain_python_finds() -> None:
                 for d, left in enumerate(state.gpu_left[n].tolist())
                 if left >= milli
             ]
-            assert found == ((-1, 0) if not rooms else (min(rooms)[2], 1 << min(rooms)[3]))
-        world.apply(Place(*found) if found[0] >= 0 else base.decide(observation))
+            assert room == ((-1, 0) if not rooms else (min(rooms)[2], 1 << min(rooms)[3]))
+        world.apply(Place(*room) if room[0] >= 0 else base.decide(observation))
 
 
 def test_it_learns_which_gaps_to_keep() -> None:
@@ -168,8 +168,10 @@ def test_the_same_seed_gives_the_same_run_and_asking_changes_nothing() -> None:
     explanations = list[Explanation]()
     run = simulate(work, asked, DROPS, inspect=lambda seen: explanations.append(asked.explain(seen)))
     assert places(run) == plain
-    told = [explanation for explanation in explanations if "futures that tell them apart" in explanation.note]
-    assert told and all(explanation.policy == "planner" and explanation.chosen for explanation in told)
+    weighed = [
+        explanation for explanation in explanations if "futures that tell them apart" in explanation.note
+    ]
+    assert weighed and all(explanation.policy == "planner" and explanation.chosen for explanation in weighed)
     few = "pods seen so far: 1; futures are drawn from 30 on"
     assert explanations[0].note == f"As fgd decides: {few}."
 
@@ -203,15 +205,15 @@ def test_without_gpus_it_is_its_base() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("planner@kube", "not by 'kube'"),
         ("planner@planner", "not by 'planner'"),
         ("planner@nobody", "unknown policy 'nobody'"),
     ],
 )
-def test_a_base_that_cannot_play_futures_is_refused(name: str, told: str) -> None:
-    with pytest.raises(UsageError, match=told):
+def test_a_base_that_cannot_play_futures_is_refused(name: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         make_policy(name, PolicyOptions())
 
 

@@ -50,7 +50,7 @@ def train(
     return reports
 
 
-def told(folder: Path) -> list[dict[str, Any]]:
+def journal_entries(folder: Path) -> list[dict[str, Any]]:
     """A run's journal without what depends on the clock."""
     return [
         {name: value for name, value in entry.items() if name not in ("seconds", "steps_per_second")}
@@ -68,7 +68,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def assert_same(path: Path, other: Path) -> None:
     """Two runs have come to the same: the learner, what was judged and what was kept, bit for bit."""
-    assert str(told(path)) == str(told(other))  # NaN is not equal to itself
+    assert str(journal_entries(path)) == str(journal_entries(other))  # NaN is not equal to itself
     for file in (STATE, "last/weights.safetensors", "best/weights.safetensors"):
         assert (path / file).read_bytes() == (other / file).read_bytes(), file
 

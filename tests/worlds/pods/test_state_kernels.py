@@ -75,14 +75,14 @@ def test_the_heap_is_heapq(commands: list[tuple[str, int, float, float]]) -> Non
 
 def splitmix64(seed: int, count: int) -> list[int]:
     """The first `count` numbers of the published generator."""
-    found, state, mask = [], seed % 2**64, 2**64 - 1
+    numbers, state, mask = [], seed % 2**64, 2**64 - 1
     for _ in range(count):
         state = (state + 0x9E3779B97F4A7C15) & mask
         z = state
         z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
         z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
-        found.append(z ^ (z >> 31))
-    return found
+        numbers.append(z ^ (z >> 31))
+    return numbers
 
 
 def test_the_reference_generator_gives_the_published_numbers() -> None:
@@ -148,6 +148,6 @@ def test_fragmentation_equals_the_sum_over_typical_pods(
 ) -> None:
     typical = pack(typical_demand(demand_of(Counter(each.spec for each in pods).items()), ["A", "B"]))
     machine = node("n", gpus=len(left), gpu_model=model)
-    found = node_fragment(typical, "AB".index(model), cpu_free, np.array([*left, 1000]), len(left))
+    fragment = node_fragment(typical, "AB".index(model), cpu_free, np.array([*left, 1000]), len(left))
     expected = float(fragmentation(machine, cpu_free, left, typical_pods(pods)))
-    assert found == pytest.approx(expected, rel=1e-12, abs=1e-9)
+    assert fragment == pytest.approx(expected, rel=1e-12, abs=1e-9)

@@ -68,9 +68,9 @@ def test_chances_are_those_of_the_torch_network(nodes: int, with_task: bool, see
 
 def check_chances(model: VectorModel, states: NDArray[Any], actions: int) -> None:
     assert model.accepts(states.shape[1], actions) is None
-    found = np.array([model.chances(state, actions, None) for state in states])
-    np.testing.assert_allclose(found, reference_chances(model, states, actions), rtol=2e-3, atol=1e-6)
-    np.testing.assert_allclose(found.sum(1), 1.0, atol=1e-5)
+    chances = np.array([model.chances(state, actions, None) for state in states])
+    np.testing.assert_allclose(chances, reference_chances(model, states, actions), rtol=2e-3, atol=1e-6)
+    np.testing.assert_allclose(chances.sum(1), 1.0, atol=1e-5)
 
 
 @pytest.mark.parametrize(("length", "actions"), [(14, 16), (16, 16), (100, 102)])
@@ -137,8 +137,8 @@ def test_drawn_actions_are_as_frequent_as_their_chances() -> None:
     model, state, actions = a_scorer(), np.linspace(0.0, 1.0, 16), 16
     states = np.repeat(state[None], 40_000, axis=0)
     chosen, _ = model.decide_batch(states, actions, None, np.random.default_rng(0).random(40_000))
-    found = np.bincount(chosen, minlength=actions) / 40_000
-    np.testing.assert_allclose(found, model.chances(state, actions, None), atol=0.01)
+    frequency = np.bincount(chosen, minlength=actions) / 40_000
+    np.testing.assert_allclose(frequency, model.chances(state, actions, None), atol=0.01)
 
 
 def test_equal_nodes_are_told_apart_by_their_order() -> None:

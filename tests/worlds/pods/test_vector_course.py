@@ -39,13 +39,13 @@ def a_node(name: str, speed: float, gpus: int = 4) -> Node:
 
 def always(node: int, nodes: int) -> VectorScorer:
     """A model that names one node whatever it is told."""
-    found = initial_parameters(0)
-    found[:] = 0.0
-    part(found, "remembered")[0, 0] = part(found, "second")[0, 0] = 1.0
-    part(found, "place")[0] = 50.0
+    parameters = initial_parameters(0)
+    parameters[:] = 0.0
+    part(parameters, "remembered")[0, 0] = part(parameters, "second")[0, 0] = 1.0
+    part(parameters, "place")[0] = 50.0
     memory = np.zeros((nodes, 4), dtype=np.float32)
     memory[node, 0] = 1.0
-    return VectorScorer(found, memory)
+    return VectorScorer(parameters, memory)
 
 
 def test_a_reward_is_the_time_taken_and_the_time_others_were_held_up() -> None:
@@ -86,8 +86,8 @@ def test_gains_are_per_seed_and_relative_to_the_strongest_rule(way: str) -> None
     course = Course(sizes=(5, 9))
     seeds = range(2000, 2003)
     model = model_of("vector-scorer", first_weights(course, 0).tensors, Path())
-    found = gains(model, course, seeds, way)  # type: ignore[arg-type]
-    assert found.shape == (3, 2) and (found < 100.0).all()
+    measured = gains(model, course, seeds, way)  # type: ignore[arg-type]
+    assert measured.shape == (3, 2) and (measured < 100.0).all()
     assert strongest_rule(course, seeds) in (
         "binpack",
         "fgd",

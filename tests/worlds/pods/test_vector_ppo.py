@@ -40,8 +40,8 @@ def random_tensors(kind: str, nodes: int, *, memory: bool) -> dict[str, NDArray[
     if kind == "vector-mlp":
         return fresh_mlp(2 * nodes, 2 * nodes + 2, 1).tensors
     noise = random.normal(0.0, 0.3, PARAMETERS).astype(np.float32)
-    found: dict[str, NDArray[Any]] = {"parameters": fresh_scorer(1).parameters + noise}
-    return found | ({"memory": random.normal(size=(nodes, MEMORY)).astype(np.float32)} if memory else {})
+    tensors: dict[str, NDArray[Any]] = {"parameters": fresh_scorer(1).parameters + noise}
+    return tensors | ({"memory": random.normal(size=(nodes, MEMORY)).astype(np.float32)} if memory else {})
 
 
 @pytest.mark.parametrize(
@@ -79,8 +79,8 @@ def _parameters(network: torch.nn.Module) -> list[torch.nn.Parameter]:
 
 
 def _slope(parameter: torch.nn.Parameter) -> NDArray[Any]:
-    tensor = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
-    return tensor.numpy().ravel()
+    gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+    return gradient.numpy().ravel()
 
 
 @pytest.mark.parametrize("masked", [False, True])

@@ -34,9 +34,9 @@ class Asked:
 
     def __call__(self, now: F64, answer: int) -> list[int]:
         """Ask, be answered so; which nodes were out of the question."""
-        found = refusing(self.refusals.welcome("x", now))
+        refused = refusing(self.refusals.welcome("x", now))
         self.refusals.answered("x", now, answer)
-        return found
+        return refused
 
 
 @pytest.fixture

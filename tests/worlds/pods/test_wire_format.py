@@ -130,16 +130,16 @@ def test_who_is_late_is_replaced_at_once(strangers: Strangers, mine: str, name: 
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [("Exits", "SystemExit: 3"), ("Interrupts", "KeyboardInterrupt"), ("Takes", "MemoryError")],
 )
 def test_what_it_raises_is_its_error_and_it_stays(
-    strangers: Strangers, mine: str, name: str, told: str
+    strangers: Strangers, mine: str, name: str, message: str
 ) -> None:
     policy, observation = strangers.policy(f"{mine}:{name}", 0), an_observation()
     policy.within(observation, WAIT)
     for _ in range(2):
-        with pytest.raises(ProreusError, match=told):
+        with pytest.raises(ProreusError, match=message):
             policy.within(observation, WAIT)
     assert policy.host.replaced == 0
 

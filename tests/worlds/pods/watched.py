@@ -126,10 +126,10 @@ class Watched:
             RUNNING: set(self.running),
         }
         statuses = run.status.tolist()
-        for status, found in places.items():
-            assert found == {pod for pod, each in enumerate(statuses) if each == status}, status
+        for status, pods in places.items():
+            assert pods == {pod for pod, each in enumerate(statuses) if each == status}, status
         ended = sum(status in (DONE, REJECTED, FAILED) for status in statuses)
-        assert ended + sum(len(found) for found in places.values()) == len(statuses)
+        assert ended + sum(len(pods) for pods in places.values()) == len(statuses)
         assert members(run.running) == {p for p, stay in self.running.items() if math.isfinite(stay.end)}
 
     def _check_use(self) -> None:

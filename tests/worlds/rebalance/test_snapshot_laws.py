@@ -115,11 +115,11 @@ def test_the_greedy_rule_is_the_best_of_all_single_migrations(snapshot: Snapshot
         (-fragment_drop(world.machines, *move), int(snapshot.demand[move[0], 0]), move)
         for move in plain.moves()
     )
-    found = greedy_move(world.machines, *kinds_of(world.machines))
+    migration = greedy_move(world.machines, *kinds_of(world.machines))
     if not ranked or ranked[0][0] >= 0:
-        assert found == (-1, -1, -1)
+        assert migration == (-1, -1, -1)
     else:
-        assert tuple(found) == ranked[0][2]
+        assert tuple(migration) == ranked[0][2]
 
 
 @settings(max_examples=40)

@@ -55,8 +55,10 @@ def test_weights_of_the_balance_rule_decide_as_it_does() -> None:
     for scenario in (SMALL, PARALLEL):
         world = scenario.load(1)
         scorer = MovePolicy("scorer", LEARNED, weights=balance_weights())
-        found = outcomes(world, scorer)
-        assert (found == outcomes(world, MovePolicy("balance", BALANCE))).all() and found[:, MOVES].sum() > 3
+        results = outcomes(world, scorer)
+        assert (results == outcomes(world, MovePolicy("balance", BALANCE))).all() and results[
+            :, MOVES
+        ].sum() > 3
 
 
 def test_a_move_is_scored_by_the_features_that_an_environment_shows() -> None:
@@ -119,12 +121,12 @@ def test_a_wish_lies_between_the_prices_around_it() -> None:
 
 
 def test_what_ships_moves_less_the_more_a_migration_costs() -> None:
-    world, found = WindowScenario("windows/serial").load(0), []
+    world, moved = WindowScenario("windows/serial").load(0), []
     for objective in ("violations", "violations=10,migrations=1", "violations=1,migrations=1", "migrations"):
         policy = MOVE_POLICIES.make("learned", MovePolicyOptions(objective))
         assert isinstance(policy, MovePolicy)
-        found.append(play_part(world.sibling(), policy, (900, 1000))[0][:, MOVES].sum())
-    assert found == sorted(found, reverse=True) and found[-1] < 0.5 * found[0]
+        moved.append(play_part(world.sibling(), policy, (900, 1000))[0][:, MOVES].sum())
+    assert moved == sorted(moved, reverse=True) and moved[-1] < 0.5 * moved[0]
 
 
 def _run(folder: Path, price: float, scenario: str = "windows/serial", *more: str) -> str:

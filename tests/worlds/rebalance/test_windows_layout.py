@@ -51,10 +51,10 @@ def test_the_example_of_the_notes_comes_out_as_it_stands_there() -> None:
 def test_two_pods_share_cpu_by_request_and_take_memory_as_asked() -> None:
     layout = json.loads(json.dumps(NOTES))
     layout["node1"]["pods"].append({"pod_name": "pod2", "request_cpu": 150, "request_mem": 10})
-    found = layout_of(deployment(layout))["node1"]
-    assert [pod["assigned_cpu"] for pod in found["pods"]] == [25, 75]
-    assert [pod["assigned_mem"] for pod in found["pods"]] == [60, 10]
-    assert (found["remain_cpu"], found["remain_mem"]) == (0, 30)
+    node = layout_of(deployment(layout))["node1"]
+    assert [pod["assigned_cpu"] for pod in node["pods"]] == [25, 75]
+    assert [pod["assigned_mem"] for pod in node["pods"]] == [60, 10]
+    assert (node["remain_cpu"], node["remain_mem"]) == (0, 30)
 
 
 def _in_order(world: WindowsWorld, again: Deployment) -> list[int]:

@@ -100,15 +100,15 @@ def test_budget_and_most_pods_bind_every_policy() -> None:
 
 
 def test_nothing_never_moves_and_rules_beat_it() -> None:
-    found = {}
+    by_rule = {}
     for name in ("nothing", "random", "hotspot", "balance"):
         world = SMALL.load(1)
         outcomes, _ = play_part(world, rule_of(name, 1), (300, 400))
         total = outcomes.sum(axis=0)
-        found[name] = (total[OVER_REQUESTS] / total[REQUESTS], total[MOVES])
-    assert found["nothing"][1] == 0
-    assert found["hotspot"][0] < found["nothing"][0] < found["random"][0]
-    assert found["balance"][0] < found["nothing"][0]
+        by_rule[name] = (total[OVER_REQUESTS] / total[REQUESTS], total[MOVES])
+    assert by_rule["nothing"][1] == 0
+    assert by_rule["hotspot"][0] < by_rule["nothing"][0] < by_rule["random"][0]
+    assert by_rule["balance"][0] < by_rule["nothing"][0]
 
 
 def test_kernel_runs_decide_as_the_policy_does_call_by_call() -> None:

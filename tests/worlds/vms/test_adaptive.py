@@ -87,7 +87,7 @@ def test_where_machines_are_turned_away_three_take_turns() -> None:
     )
     alone = [VmRulePolicy(name, LEARNED, weights=weight) for name, weight in zip(names, weights, strict=True)]
     simulation, draw = VmSimulation(runs_of(options)), np.random.default_rng(1)
-    settled, lately, told = None, AT_FIRST, dict.fromkeys(names, 0)
+    settled, lately, decided = None, AT_FIRST, dict.fromkeys(names, 0)
     while (observation := simulation.next_decision()) is not None:
         if settled is not None:
             lately = float(draw.random()) ** 3
@@ -100,9 +100,9 @@ def test_where_machines_are_turned_away_three_take_turns() -> None:
         settled = policy.settled(observation)
         assert settled.rule.lately[0] == pytest.approx(lately)
         assert place == alone[expected].decide(observation)
-        told[names[expected]] += 1
+        decided[names[expected]] += 1
         simulation.apply(place)
-    assert min(told.values()) > 10
+    assert min(decided.values()) > 10
 
 
 @pytest.mark.parametrize("servers", [2, 60])
@@ -112,7 +112,7 @@ def test_first_fit_decides_for_as_long_as_an_empty_cluster_fills_slowly(servers:
     base = adaptive()
     policy = replace(base, experts=replace(base.experts, packs_while_easy=True))
     simulation, first_fit = VmSimulation(runs_of(options)), VmRulePolicy("first fit", FIRST_FIT)
-    placed, full, easy, told = 0, 0.0, False, {True: 0, False: 0}
+    placed, full, easy, decided = 0, 0.0, False, {True: 0, False: 0}
     while (observation := simulation.next_decision()) is not None:
         used = float((1.0 - observation.servers.free[0].sum(axis=(0, 1)) / capacity.sum(axis=(0, 1))).max())
         if used == 0.0:
@@ -125,10 +125,10 @@ def test_first_fit_decides_for_as_long_as_an_empty_cluster_fills_slowly(servers:
         place = policy.decide(observation)
         if easy:
             assert place == first_fit.decide(observation)
-        told[easy] += 1
+        decided[easy] += 1
         simulation.apply(place)
-    assert told[servers == 60] > 500, "two servers are crowded soon, sixty never"
-    assert told[True] > 0
+    assert decided[servers == 60] > 500, "two servers are crowded soon, sixty never"
+    assert decided[True] > 0
 
 
 def test_a_cluster_that_was_not_seen_from_its_beginning_is_not_easy() -> None:
@@ -151,15 +151,15 @@ def test_a_cluster_that_was_full_time_and_again_is_not_easy() -> None:
     rule = VmRulePolicy("a", WORST_FIT)
     easy = replace(by_load(rule, rule), easy=replace(first_fit_while_easy(), share=1e9))
     simulation = VmSimulation(runs_of(with_servers(SCENARIOS["rejecting"], 60)))
-    told = []
+    decided = []
     for full in (0.0, EASY_FULL_UP_TO / 2, 2 * EASY_FULL_UP_TO, 0.0):
         observation = simulation.next_decision()
         assert observation is not None
         easy.rule.lately[SO_FAR_FULL] = full
         place = easy.decide(observation)
-        told.append(int(easy.rule.now[0]) == EASY)
+        decided.append(int(easy.rule.now[0]) == EASY)
         simulation.apply(place)
-    assert told == [True, True, False, False], "what is over does not come back"
+    assert decided == [True, True, False, False], "what is over does not come back"
 
 
 def test_without_an_expert_worst_fit_decides_unless_there_is_room() -> None:
@@ -225,9 +225,9 @@ def saved(folder: Path, weights: np.typing.NDArray[np.float64], trained_on: str)
 def test_combined_checkpoints_play_as_each_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     waiting = saved(tmp_path / "w", WEIGHTS[0], "huawei/waiting@7")
     rejecting = saved(tmp_path / "r", WEIGHTS[1], "rejecting")
-    one, both = str(tmp_path / "one"), str(tmp_path / "both")
-    assert main(["combine", "vms", waiting, "--out", one]) == 0
-    assert main(["combine", "vms", one, rejecting, "--out", both]) == 0
+    single, both = str(tmp_path / "one"), str(tmp_path / "both")
+    assert main(["combine", "vms", waiting, "--out", single]) == 0
+    assert main(["combine", "vms", single, rejecting, "--out", both]) == 0
     assert "expert: rejecting" in capsys.readouterr().out
     assert load_checkpoint(tmp_path / "both", VERSION).tensors["stands"].shape == (2, len(FIGURES))
     for scenario, weights in (("waiting", WEIGHTS[0]), ("rejecting", WEIGHTS[1])):

@@ -20,17 +20,17 @@ def test_the_kernel_agrees_with_plain_numpy(seed: int, lanes: int, servers: int,
     if double:
         feat[:, 0, 1] = feat[:, 1, 0] = need
     avail = random.random((lanes, 2 * servers)) < 0.5
-    found = encode_servers(obs, feat, avail, size)
+    encoded = encode_servers(obs, feat, avail, size)
     left, asked = obs / size, feat / size
-    assert found.rows.shape == (lanes, 2 * servers, len(ROW_FEATURES))
-    assert found.context.shape == (lanes, len(CONTEXT_FEATURES))
+    assert encoded.rows.shape == (lanes, 2 * servers, len(ROW_FEATURES))
+    assert encoded.context.shape == (lanes, len(CONTEXT_FEATURES))
     for e in range(lanes):
         for place in range(2 * servers):
             server, here = divmod(place, 2)
             mine, other = left[e, server, here], left[e, server, 1 - here]
             after = (mine - asked[e, here, here], other - asked[e, here, 1 - here])
             np.testing.assert_allclose(
-                found.rows[e, place], np.concatenate([mine, other, *after]), rtol=1e-5, atol=1e-6
+                encoded.rows[e, place], np.concatenate([mine, other, *after]), rtol=1e-5, atol=1e-6
             )
         wanted = [
             *asked[e, 0].sum(axis=0),
@@ -38,5 +38,5 @@ def test_the_kernel_agrees_with_plain_numpy(seed: int, lanes: int, servers: int,
             *left[e].mean(axis=(0, 1)),
             avail[e].mean(),
         ]
-        np.testing.assert_allclose(found.context[e], wanted, rtol=1e-5)
-    assert (found.legal == avail).all()
+        np.testing.assert_allclose(encoded.context[e], wanted, rtol=1e-5)
+    assert (encoded.legal == avail).all()

@@ -75,13 +75,13 @@ def test_observations_are_those_of_the_notes() -> None:
 def test_rows_are_those_that_the_packages_own_learners_see() -> None:
     env, arrays = SchedEnv("recovering", trace=TRACE, encoding="rows"), SchedEnv("recovering", trace=TRACE)
     seen, _ = env.reset(20)
-    told, _ = arrays.reset(20)
+    shown, _ = arrays.reset(20)
     for _ in range(30):
-        choice = encode_servers(told["obs"][None], told["feat"][None], told["avail"][None], (40.0, 90.0))
+        choice = encode_servers(shown["obs"][None], shown["feat"][None], shown["avail"][None], (40.0, 90.0))
         for name, array in zip(("rows", "context", "action_mask"), choice, strict=True):
             np.testing.assert_array_equal(seen[name], array[0])
         assert env.observation_space.contains(seen)
-        (seen, *_), (told, *_) = env.step(-2), arrays.step(-2)
+        (seen, *_), (shown, *_) = env.step(-2), arrays.step(-2)
     check_env(SchedEnv("expansion", trace=TRACE, servers=2, encoding="rows"), skip_render_check=True)
     with pytest.raises(UsageError, match="servers of several kinds"):
         SchedEnv(trace=TRACE, shapes="1x40/90+2x64/256", encoding="rows")
@@ -115,12 +115,12 @@ def test_a_seed_decides_the_starts_and_nothing_else_does() -> None:
     def starts(seed: int) -> list[int]:
         env = SchedEnv("recovering", trace=TRACE)
         env.reset(seed=seed)
-        found = [env.world.start]
+        rows = [env.world.start]
         for _ in range(3):
             env.step(-1)
             env.reset()
-            found.append(env.world.start)
-        return found
+            rows.append(env.world.start)
+        return rows
 
     assert starts(3) == starts(3) != starts(4)
     assert max(starts(3)) < 2_000 * 50_000 // 110_000  # the training part
@@ -141,7 +141,7 @@ def test_episodes_end_where_their_part_ends(part: Any, border: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "message"),
     [
         ({"limit": -1}, "limit: -1"),
         ({"limit": 2.5}, "limit: 2.5"),
@@ -155,13 +155,13 @@ def test_episodes_end_where_their_part_ends(part: Any, border: int) -> None:
         ({"encoding": "row"}, "unknown encoding 'row'; did you mean 'rows'"),
     ],
 )
-def test_a_wrong_setting_is_named(settings: dict[str, Any], told: str) -> None:
-    with pytest.raises(UsageError, match=told):
+def test_a_wrong_setting_is_named(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         SchedEnv(trace=TRACE, **settings)
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"strt": 3}, "unknown option of reset 'strt'; did you mean 'start'"),
         ({"start": "x"}, "start: 'x'"),
@@ -169,9 +169,9 @@ def test_a_wrong_setting_is_named(settings: dict[str, Any], told: str) -> None:
         ({"start": -1}, "start: -1"),
     ],
 )
-def test_a_wrong_option_of_reset_is_named(options: dict[str, Any], told: str) -> None:
+def test_a_wrong_option_of_reset_is_named(options: dict[str, Any], message: str) -> None:
     env = SchedEnv(trace=TRACE)
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=message):
         env.reset(options=options)
     env.reset(options={"start": np.int64(3)})
     assert env.world.start == 3

@@ -107,8 +107,8 @@ def test_many_traces_are_other_ones_every_time_and_none_is_judged_on() -> None:
     random = np.random.default_rng(1)
     drawn = [training_stretches(TRACE, 7, 3, random) for _ in range(2)]
     held = [held_out(TRACE, purpose, 40, 3) for purpose in ("choose", "confirm")]
-    assert [len(one) for one in (*drawn, *held)] == [3, 3, 20, 20]
-    seeds = [trace.seed for one in (*drawn, *held) for trace, _ in one]
+    assert [len(stretches) for stretches in (*drawn, *held)] == [3, 3, 20, 20]
+    seeds = [trace.seed for stretches in (*drawn, *held) for trace, _ in stretches]
     assert len(set(seeds)) == len(seeds)
     assert all(starts.size == 3 and 0 <= starts[0] <= starts[-1] < 20_000 for trace, starts in drawn[0])
     assert all(starts.size == 2 for trace, starts in held[0])
@@ -122,14 +122,14 @@ def test_what_is_trained_for_one_stage_leaves_the_other_to_worst_fit(stage: Stag
         options = with_servers(SCENARIOS["rejecting"], size)
         runs = planned_runs(WORK, options, np.array([0]), 6_000)
         plan = (runs.starts, runs.limits)
-        (found, _), (always, _) = (
-            member_runs(TRACE, options, (scorer, one), plan) for one in (stage, "both")
+        (played, _), (always, _) = (
+            member_runs(TRACE, options, (scorer, trained_for), plan) for trained_for in (stage, "both")
         )
         (worst,) = briefly(runs, [rule_policy("worst_fit")])
         if size == 2:
-            assert found.tolist() == (always if stage == "crowded" else worst).tolist()
+            assert played.tolist() == (always if stage == "crowded" else worst).tolist()
         else:
-            assert found.tolist() not in (worst.tolist(), always.tolist())
+            assert played.tolist() not in (worst.tolist(), always.tolist())
 
 
 def test_a_search_on_many_traces_resumes_to_the_same_result() -> None:

@@ -169,7 +169,7 @@ def test_advantages_are_those_of_a_plain_loop() -> None:
         random.random((6, 2)) < 0.3,
         random.normal(size=(7, 2)),
     )
-    found = advantages(rewards, ends, values, (0.9, 0.8))
+    actual = advantages(rewards, ends, values, (0.9, 0.8))
     for t in range(6):
         for e in range(2):
             expected, weight = 0.0, 1.0
@@ -179,7 +179,7 @@ def test_advantages_are_those_of_a_plain_loop() -> None:
                 weight *= 0.9 * 0.8
                 if ends[k, e]:
                     break
-            assert found[t, e] == pytest.approx(expected)
+            assert actual[t, e] == pytest.approx(expected)
 
 
 def test_the_same_seed_learns_the_same() -> None:

@@ -149,13 +149,13 @@ def test_a_captured_batch_goes_on_as_if_nothing_had_happened() -> None:
     work = TRACE.work(options.double)
 
     def played(batch: BatchedVms, steps: int) -> list[bytes]:
-        found = []
+        frames = []
         for _ in range(steps):
             shown = batch._steps
             legal = [int(np.flatnonzero(avail)[-1]) for avail in shown.avail]
             after = batch.step(np.array(legal))
-            found.append(b"".join(array.tobytes() for array in after))
-        return found
+            frames.append(b"".join(array.tobytes() for array in after))
+        return frames
 
     first = BatchedVms(work, options, 3, BatchSettings(0, 900, 60, seed=5))
     first.reset()

@@ -53,8 +53,12 @@ def the_future(world: VmsWorld, observation: VmObservation, moved_in: dict[int, 
     """What really comes: who runs leaves when it does, and the next machines of the trace arrive."""
     past, work = observation.past, world.work
     assert past is not None
-    running = np.array([one for one in moved_in if past.place[one] != NOWHERE and one < past.machine], int)
-    leaving = np.array([moved_in[one] + work.lifetime[world.start + one] for one in running.tolist()])
+    running = np.array(
+        [machine for machine in moved_in if past.place[machine] != NOWHERE and machine < past.machine], int
+    )
+    leaving = np.array(
+        [moved_in[machine] + work.lifetime[world.start + machine] for machine in running.tolist()]
+    )
     order = np.argsort(leaving, kind="stable")
     first = world.start + past.machine
     coming = slice(first, first + AHEAD)
@@ -215,15 +219,15 @@ def test_where_nothing_is_told_of_the_past_it_is_its_base() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("planner@random", "not by 'random'"),
         ("planner@planner", "not by 'planner'"),
         ("planner@nobody", "unknown policy 'nobody'"),
     ],
 )
-def test_a_base_that_cannot_play_futures_is_refused(name: str, told: str) -> None:
-    with pytest.raises(UsageError, match=told):
+def test_a_base_that_cannot_play_futures_is_refused(name: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         make_vm_policy(name)
 
 

@@ -41,7 +41,7 @@ def all_arrivals(draw: st.DrawFn) -> Arrivals:
     terms = draw(all_terms())
     if draw(st.booleans()):
         return Arrivals("plan", (draw(workflows()),), np.zeros(1), np.full(1, np.inf), terms, ahead=True)
-    found = tuple(draw(st.lists(workflows(6), min_size=1, max_size=4)))
-    gaps = draw(st.lists(st.sampled_from([0.0, 5.0, 500.0]), min_size=len(found), max_size=len(found)))
+    drawn = tuple(draw(st.lists(workflows(6), min_size=1, max_size=4)))
+    gaps = draw(st.lists(st.sampled_from([0.0, 5.0, 500.0]), min_size=len(drawn), max_size=len(drawn)))
     arrival = np.cumsum(gaps)
-    return Arrivals("online", found, arrival, arrival + 60.0, terms, ahead=False)
+    return Arrivals("online", drawn, arrival, arrival + 60.0, terms, ahead=False)

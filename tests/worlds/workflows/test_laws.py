@@ -93,7 +93,7 @@ def work_left(run: WorkflowsRun, task: int) -> float:
     work, state, now = run.work, run.state, float(run.state.figure[NOW])
     workflow = int(work.workflow[task])
     tasks = range(int(work.first[workflow]), int(work.first[workflow + 1]))
-    left = sum(float(work.runtime[one]) for one in tasks if state.status[one] < PLACED)
+    left = sum(float(work.runtime[other]) for other in tasks if state.status[other] < PLACED)
     rented = sum(float(work.speed[node]) for node in range(work.speed.size) if state.until[node] > now)
     fastest = float(work.speed.max())
     rest = max(left / max(rented, fastest), float(work.runtime[task] + work.tail[task]) / fastest)
@@ -115,12 +115,16 @@ def test_what_is_offered_has_least_work_left_and_was_not_passed_over(arrivals: A
         if arrivals.ahead:
             assert task == ready[0]
         else:
-            least = min(work_left(run, one) for one in ready if one not in passed)
+            least = min(work_left(run, candidate) for candidate in ready if candidate not in passed)
             assert work_left(run, task) == close(least) or abs(least) < 1e-6
         if seen.may_wait and dice.random() < 0.5:
             run.apply(Pass() if dice.random() < 0.5 else seen.machines)
             of, seconds = run.work.workflow, run.work.runtime
-            passed |= {one for one in ready if of[one] == of[task] and seconds[one] >= 0.8 * seconds[task]}
+            passed |= {
+                candidate
+                for candidate in ready
+                if of[candidate] == of[task] and seconds[candidate] >= 0.8 * seconds[task]
+            }
         else:
             chosen = any_policy(run, dice)
             assert chosen is not None

@@ -47,11 +47,11 @@ def test_no_step_of_the_search_changes_what_is_planned() -> None:
     parts = parts_of(3)
     draw = np.random.default_rng(0)
     load = scenario("static").load(1)
-    found = {
+    costs = {
         paid(load, network_policy(tensors_of(parts, 3.0 * draw.normal(size=size_of(parts)))))
         for _ in range(4)
     }
-    assert len(found) == 1
+    assert len(costs) == 1
 
 
 def test_the_goal_rates_all_members_on_the_same_runs() -> None:

@@ -51,5 +51,5 @@ def _switches(kind: type[Any]) -> Iterator[str]:
             written = field.name.replace("_", "-")
             yield f"--{written}"
             yield f"--no-{written}"
-            for told in getattr(hint, "__metadata__", ()):
-                yield from getattr(told, "aliases", None) or ()
+            for annotation in getattr(hint, "__metadata__", ()):
+                yield from getattr(annotation, "aliases", None) or ()

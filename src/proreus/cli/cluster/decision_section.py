@@ -14,13 +14,15 @@ def decision_section(annotation: str) -> Section:
         section.add("Noted", annotation)
         return section
     section.add("Policy", noted.choice.policy)
-    section.add("Decided", _told(noted.choice))
+    section.add("Decided", _choice_text(noted.choice))
     section.add("Because", *noted.reasons)
     if noted.shadow is not None:
-        agrees = f"would have chosen {_told(noted.shadow)}" if noted.differs else "would have done the same"
+        agrees = (
+            f"would have chosen {_choice_text(noted.shadow)}" if noted.differs else "would have done the same"
+        )
         section.add("Shadow", f"{noted.shadow.policy} {agrees}", noted.would)
     return section
 
 
-def _told(choice: PolicyChoice) -> str:
+def _choice_text(choice: PolicyChoice) -> str:
     return f"{choice.action} on {choice.node}" if choice.node else choice.action

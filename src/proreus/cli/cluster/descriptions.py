@@ -32,30 +32,30 @@ class RelatedObjects:
     now: float = field(default_factory=time.time)
 
 
-def describe(kind: Kind, found: Object, around: RelatedObjects) -> list[Section]:
+def describe(kind: Kind, obj: Object, around: RelatedObjects) -> list[Section]:
     """An object in sections."""
-    sections = [_head(kind, found, around.now)]
+    sections = [_head(kind, obj, around.now)]
     match kind:
         case _ if kind == POD:
-            sections += _pod(found)
+            sections += _pod(obj)
         case _ if kind == NODE:
-            sections += _node(found, around.pods)
+            sections += _node(obj, around.pods)
         case _ if kind in (DEPLOYMENT, REPLICA_SET, JOB):
-            sections += _workload(kind, found, around.replica_sets)
+            sections += _workload(kind, obj, around.replica_sets)
         case _:
-            sections += _anything(found)
+            sections += _anything(obj)
     sections.append(_events(around))
     return sections
 
 
-def _head(kind: Kind, found: Object, now: float) -> Section:
-    metadata = found["metadata"]
+def _head(kind: Kind, obj: Object, now: float) -> Section:
+    metadata = obj["metadata"]
     section = Section()
     section.add("Name", metadata["name"])
     section.add("Kind", f"{kind.kind} ({kind.api_version})")
     section.add("Namespace", metadata.get("namespace"))
     section.add("Labels", *pairs(metadata.get("labels")))
-    section.add("Annotations", *pairs(_told(metadata.get("annotations")), ": "))
+    section.add("Annotations", *pairs(_shown_annotations(metadata.get("annotations")), ": "))
     section.add("Created", _since(metadata.get("creationTimestamp"), now))
     section.add("Deleted", _since(metadata.get("deletionTimestamp"), now))
     section.add(
@@ -70,7 +70,7 @@ def pairs(of: Mapping[str, Any] | None, between: str = "=") -> list[str]:
     return [f"{key}{between}{value}" for key, value in (of or {}).items()]
 
 
-def _told(annotations: Mapping[str, str] | None) -> dict[str, str]:
+def _shown_annotations(annotations: Mapping[str, str] | None) -> dict[str, str]:
     return {
         key: value if len(value) <= _LONGEST_ANNOTATION else f"{value[:_LONGEST_ANNOTATION]}..."
         for key, value in (annotations or {}).items()
@@ -109,23 +109,23 @@ def _pod(pod: Object) -> list[Section]:
 
 
 def _container_state(state: Mapping[str, Any]) -> str:
-    for name, told in state.items():
-        told = told or {}
-        why = told.get("reason", "")
+    for name, details in state.items():
+        details = details or {}
+        why = details.get("reason", "")
         if name == "terminated":
-            why = f"{why or 'ended'}, exit code {told.get('exitCode', 0)}"
+            why = f"{why or 'ended'}, exit code {details.get('exitCode', 0)}"
         return f"{name} ({why})" if why else name
     return "waiting"
 
 
 def _toleration(toleration: Mapping[str, Any]) -> str:
-    key = toleration.get("key", "everything")
+    description = toleration.get("key", "everything")
     if toleration.get("value"):
-        key += f"={toleration['value']}"
+        description += f"={toleration['value']}"
     if toleration.get("effect"):
-        key += f":{toleration['effect']}"
+        description += f":{toleration['effect']}"
     seconds = toleration.get("tolerationSeconds")
-    return key if seconds is None else f"{key} for {seconds} s"
+    return description if seconds is None else f"{description} for {seconds} s"
 
 
 def _node(node: Object, pods: list[Object]) -> list[Section]:
@@ -187,25 +187,25 @@ def _amount(milli: int, resource: str) -> str:
     return f"{milli}m" if milli % 1000 else str(milli // 1000)
 
 
-def _workload(kind: Kind, found: Object, replica_sets: list[Object]) -> list[Section]:
-    spec, status = found.get("spec") or {}, found.get("status") or {}
+def _workload(kind: Kind, obj: Object, replica_sets: list[Object]) -> list[Section]:
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
     state = Section()
     selector = spec.get("selector") or {}
     state.add("Selector", ", ".join(pairs(selector.get("matchLabels"))) or None)
     if kind == JOB:
         state.add("Completions", spec.get("completions"))
         state.add("Parallelism", spec.get("parallelism"))
-        told = {name: status.get(name, 0) for name in ("active", "succeeded", "failed")}
-        state.add("Pods", ", ".join(f"{count} {name}" for name, count in told.items()))
+        by_state = {name: status.get(name, 0) for name in ("active", "succeeded", "failed")}
+        state.add("Pods", ", ".join(f"{count} {name}" for name, count in by_state.items()))
     else:
-        told = {
+        by_state = {
             "wanted": spec.get("replicas", 1),
             "there": status.get("replicas", 0),
             "up to date": status.get("updatedReplicas"),
             "ready": status.get("readyReplicas", 0),
             "available": status.get("availableReplicas", 0),
         }
-        replicas = (f"{count} {name}" for name, count in told.items() if count is not None)
+        replicas = (f"{count} {name}" for name, count in by_state.items() if count is not None)
         state.add("Replicas", ", ".join(replicas))
         state.add("Strategy", (spec.get("strategy") or {}).get("type"))
     template = ((spec.get("template") or {}).get("spec")) or {}
@@ -223,10 +223,10 @@ def _workload(kind: Kind, found: Object, replica_sets: list[Object]) -> list[Sec
     return [state, containers, owned, _conditions(status)]
 
 
-def _anything(found: Object) -> list[Section]:
+def _anything(obj: Object) -> list[Section]:
     """Whatever else an object holds, as YAML."""
     section = Section()
-    for key, value in found.items():
+    for key, value in obj.items():
         if key in ("apiVersion", "kind", "metadata"):
             continue
         if isinstance(value, dict | list):
@@ -239,8 +239,8 @@ def _anything(found: Object) -> list[Section]:
 def _conditions(status: Mapping[str, Any]) -> Section:
     section = Section("Conditions", head=("TYPE", "STATUS", "REASON", "MESSAGE"))
     for condition in status.get("conditions") or ():
-        messages = [str(condition.get(key, "")) for key in ("type", "status", "reason", "message")]
-        section.rows.append([" ".join(text.split()) for text in messages])
+        cells = [str(condition.get(key, "")) for key in ("type", "status", "reason", "message")]
+        section.rows.append([" ".join(text.split()) for text in cells])
     return section
 
 

@@ -129,8 +129,8 @@ async def _send_sizes(connection: ClientConnection, resized: asyncio.Event) -> N
         await resized.wait()
         resized.clear()
         columns, rows = size()
-        told = json.dumps({"Width": columns, "Height": rows}).encode()
-        await connection.send(bytes((_RESIZE,)) + told)
+        payload = json.dumps({"Width": columns, "Height": rows}).encode()
+        await connection.send(bytes((_RESIZE,)) + payload)
 
 
 async def _send_input(connection: ClientConnection) -> None:

@@ -23,8 +23,8 @@ def machine_address() -> str:
         try:
             with socket.socket(family, socket.SOCK_DGRAM) as asking:
                 asking.connect(nobody)
-                found: str = asking.getsockname()[0]
-                return found
+                address: str = asking.getsockname()[0]
+                return address
         except OSError:  # there is no way out by this family
             continue
     return "127.0.0.1"

@@ -29,8 +29,6 @@ class Unreachable(WorkError):
 
 @dataclass(frozen=True)
 class Body:
-    """What is sent."""
-
     content: bytes
     media_type: str = JSON
     answer_seconds: float = ANSWER_SECONDS

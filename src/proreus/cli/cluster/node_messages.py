@@ -17,8 +17,10 @@ EXAMPLE = "proreus apply -f examples/engine/web.yaml"
 def nodes_told(engine: Engine) -> dict[str, Any]:
     """For programs."""
     names = engine.node_names
-    told: dict[str, Any] = {"nodes": len(names)}
-    return told if engine.machine is None else {**told, "node": names[0], "runtime": engine.machine.name}
+    summary: dict[str, Any] = {"nodes": len(names)}
+    return (
+        summary if engine.machine is None else {**summary, "node": names[0], "runtime": engine.machine.name}
+    )
 
 
 def nodes_in_words(engine: Engine) -> str:
@@ -40,8 +42,8 @@ def running_on(engine: Engine) -> str:
     count = 0 if engine.machine is None else engine.machine.running()
     if not count:
         return ""
-    one = "1 container goes" if count == 1 else f"{count} containers go"
-    return f"; {one} on running (`proreus down` stops them)"
+    subject = "1 container goes" if count == 1 else f"{count} containers go"
+    return f"; {subject} on running (`proreus down` stops them)"
 
 
 def say_left_behind(output: Output, engine: Engine) -> None:
@@ -51,9 +53,9 @@ def say_left_behind(output: Output, engine: Engine) -> None:
         patience = engine.options.patience
         seconds = patience.grace + patience.toleration
         listed = ", ".join(names[:_MOST_NAMES]) + (" ..." if len(names) > _MOST_NAMES else "")
-        one, they = ("node is", "it") if len(names) == 1 else ("nodes are", "them")
+        subject, they = ("node is", "it") if len(names) == 1 else ("nodes are", "them")
         say(
             output,
-            f"{len(names)} {one} left behind, for nothing runs {they} now: {listed}; pods there go elsewhere "
-            f"after {seconds:g} s, `proreus delete node NAME` forgets a node",
+            f"{len(names)} {subject} left behind, for nothing runs {they} now: {listed}; "
+            f"pods there go elsewhere after {seconds:g} s, `proreus delete node NAME` forgets a node",
         )

@@ -52,15 +52,15 @@ def path_of(kind: Kind, namespace: str = "", name: str = "", subresource: str = 
 
 def kinds_of(word: str) -> tuple[Kind, ...]:
     """The kind of a word, or those of a category or of several words with commas between them."""
-    found: list[Kind] = []
+    kinds: list[Kind] = []
     for part in word.lower().split(","):
         if part in _CATEGORIES:
-            found += [kind for kind in KINDS if part in kind.categories]
+            kinds += [kind for kind in KINDS if part in kind.categories]
         elif part in _BY_WORD:
-            found.append(_BY_WORD[part])
+            kinds.append(_BY_WORD[part])
         else:
             raise unknown_name("kind", part, (*(kind.plural for kind in KINDS), *_CATEGORIES))
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(kinds))
 
 
 def kind_of(word: str) -> Kind:

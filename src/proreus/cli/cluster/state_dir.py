@@ -71,8 +71,8 @@ def write_kubeconfig(path: Path, address: Address) -> None:
     """A kubeconfig for kubectl, and for the verbs here."""
     cluster: dict[str, str] = {"server": address.server}
     if address.authority_data:
-        message = base64.b64encode(address.authority_data.encode()).decode()
-        cluster["certificate-authority-data"] = message
+        certificate = base64.b64encode(address.authority_data.encode()).decode()
+        cluster["certificate-authority-data"] = certificate
     elif address.authority:
         cluster["certificate-authority"] = str(Path(address.authority).absolute())
     content = {

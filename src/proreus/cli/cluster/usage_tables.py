@@ -120,7 +120,7 @@ def lines(columns: Sequence[Column], rows: Sequence[Row], width: int) -> list[st
     ]
     cells = [[column.head for column in shown], *([column.text(row) for column in shown] for row in rows)]
     widths = [max(cell_len(line[place]) for line in cells) for place in range(len(shown))]
-    _narrow(widths, [place for place, one in enumerate(shown) if not one.right][:-1], width)
+    _narrow(widths, [place for place, column in enumerate(shown) if not column.right][:-1], width)
     return [
         (" " * _GAP)
         .join(

@@ -65,8 +65,8 @@ def ticks(low: float, high: float, about: int = 6) -> list[float]:
 
 def curve_frame(chart: Chart) -> Frame:
     """The frame of a curve chart; it starts at zero unless the chart shows a part only."""
-    found = np.concatenate(list(chart.series.values()))
-    low, high = float(np.nanmin(found)), float(np.nanmax(found))
+    values = np.concatenate(list(chart.series.values()))
+    low, high = float(np.nanmin(values)), float(np.nanmax(values))
     if not chart.note:
         low = min(low, 0.0)
     margin = 0.06 * ((high - low) or 1.0)
@@ -148,8 +148,8 @@ class _Entry:
 
     def values(self) -> list[float]:
         """All that must fit into the chart."""
-        found = (self.estimate.low, self.estimate.mean, self.estimate.high)
-        return [*self.dots, *(value for value in found if value is not None)]
+        figures = (self.estimate.low, self.estimate.mean, self.estimate.high)
+        return [*self.dots, *(value for value in figures if value is not None)]
 
 
 def _interval_chart(entries: Sequence[_Entry], axis: str, around: float | None = None) -> str:

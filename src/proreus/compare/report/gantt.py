@@ -25,7 +25,11 @@ def gantt_charts(gantts: Mapping[str, Gantt], seed: int) -> str:
         for policy, gantt in gantts.items()
     )
     first = next(iter(gantts.values()))
-    cut = f" The first {MOST_BARS:,} bars are drawn." if any(one.left_out for one in gantts.values()) else ""
+    cut = (
+        f" The first {MOST_BARS:,} bars are drawn."
+        if any(gantt.left_out for gantt in gantts.values())
+        else ""
+    )
     return (
         f"<h3>What ran where <small>seed {seed}</small></h3>"
         f'<p class="note">{escape(first.note)}{cut}</p><div class="charts">{figures}</div>'

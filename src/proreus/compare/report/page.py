@@ -54,11 +54,12 @@ class Circumstances:
 
 
 def render_report(comparison: Comparison, about: Circumstances) -> str:
-    """The page."""
-    found = [findings(comparison, scenario) for scenario in comparison.request.scenarios]
+    per_scenario = [findings(comparison, scenario) for scenario in comparison.request.scenarios]
     title = f"Proreus comparison: {', '.join(scenario.name for scenario in comparison.request.scenarios)}"
-    sections = "".join(_section(comparison, place, one) for place, one in enumerate(found))
-    body = f"{_contents(found)}{_summary(found)}{sections}{_reading(comparison.world)}"
+    sections = "".join(
+        _section(comparison, place, scenario_findings) for place, scenario_findings in enumerate(per_scenario)
+    )
+    body = f"{_contents(per_scenario)}{_summary(per_scenario)}{sections}{_reading(comparison.world)}"
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
@@ -79,8 +80,8 @@ def _asset(name: str) -> str:
 def _header(comparison: Comparison, about: Circumstances) -> str:
     request = comparison.request
     counts = ", ".join(
-        f"{count} {one if count == 1 else many}"
-        for count, one, many in (
+        f"{count} {singular if count == 1 else plural}"
+        for count, singular, plural in (
             (len(request.policies), "policy", "policies"),
             (len(request.scenarios), "scenario", "scenarios"),
             (len(request.seeds), "seed", "seeds"),
@@ -105,19 +106,20 @@ def _seeds_listed(seeds: Sequence[int]) -> str:
     return ", ".join(map(str, seeds))
 
 
-def _contents(found: Sequence[Findings]) -> str:
+def _contents(per_scenario: Sequence[Findings]) -> str:
     """The way to each scenario, always in sight; of one there is nothing to find."""
-    if len(found) < 2:
+    if len(per_scenario) < 2:
         return ""
     links = "".join(
-        f'<a href="#scenario-{place}">{escape(one.scenario.name)}</a>' for place, one in enumerate(found)
+        f'<a href="#scenario-{place}">{escape(findings.scenario.name)}</a>'
+        for place, findings in enumerate(per_scenario)
     )
     return f'<nav class="contents" aria-label="Scenarios"><a href="#in-short">In short</a>{links}</nav>'
 
 
-def _summary(found: Sequence[Findings]) -> str:
-    general = overall(list(found))
-    tiles = "".join(_tile(place, one) for place, one in enumerate(found))
+def _summary(per_scenario: Sequence[Findings]) -> str:
+    general = overall(list(per_scenario))
+    tiles = "".join(_tile(place, findings) for place, findings in enumerate(per_scenario))
     lead = f'<p class="lead">{escape(general)}</p>' if general else ""
     return (
         f'<section aria-labelledby="in-short"><h2 id="in-short">In short</h2>{lead}'
@@ -125,45 +127,45 @@ def _summary(found: Sequence[Findings]) -> str:
     )
 
 
-def _tile(place: int, one: Findings) -> str:
+def _tile(place: int, findings: Findings) -> str:
     figure = ""
-    if one.standing is not None:
-        best = one.standing.ranked[0]
-        decimals = decimals_for([row.estimate.mean for row in one.standing.ranked], best.unit)
+    if findings.standing is not None:
+        best = findings.standing.ranked[0]
+        decimals = decimals_for([row.estimate.mean for row in findings.standing.ranked], best.unit)
         value = with_unit(number(best.estimate.mean, decimals), best.unit)
         figure = (
             f'<p class="figure">{escape(value)}</p>'
-            f'<p class="by">{escape(best.policy)} · {escape(one.standing.title)}</p>'
+            f'<p class="by">{escape(best.policy)} · {escape(findings.standing.title)}</p>'
         )
-    remarks = "".join(f"<li>{escape(remark)}</li>" for remark in one.remarks)
+    remarks = "".join(f"<li>{escape(remark)}</li>" for remark in findings.remarks)
     notes = f"<ul>{remarks}</ul>" if remarks else ""
     return (
-        f'<article class="tile"><h3><a href="#scenario-{place}">{escape(one.scenario.name)}</a></h3>'
-        f"{figure}<p>{escape(one.headline)}</p>{notes}</article>"
+        f'<article class="tile"><h3><a href="#scenario-{place}">{escape(findings.scenario.name)}</a></h3>'
+        f"{figure}<p>{escape(findings.headline)}</p>{notes}</article>"
     )
 
 
-def _section(comparison: Comparison, place: int, one: Findings) -> str:
-    scenario = one.scenario
+def _section(comparison: Comparison, place: int, findings: Findings) -> str:
+    scenario = findings.scenario
     results = comparison.results_for(scenario)
     policies = comparison.request.policies
-    order = policies if one.standing is None else one.standing.policies
+    order = policies if findings.standing is None else findings.standing.policies
     ranking = ""
-    if one.standing is not None:
+    if findings.standing is not None:
         ranking = (
             f"<figure><figcaption>{_ranking_caption(len(comparison.request.seeds))}</figcaption>"
-            f"{ranking_chart(one.standing, results, policies)}</figure>"
+            f"{ranking_chart(findings.standing, results, policies)}</figure>"
         )
-        if one.differences:
+        if findings.differences:
             ranking += (
                 f"<figure><figcaption>Difference to {escape(order[0])}, paired by seed</figcaption>"
-                f"{difference_chart(one.standing, one.differences, policies)}</figure>"
+                f"{difference_chart(findings.standing, findings.differences, policies)}</figure>"
             )
         ranking += trade_off_chart(comparison, scenario)
         ranking = f'<div class="charts">{ranking}</div>'
     return (
         f'<section id="scenario-{place}" class="scenario"><h2>{escape(scenario.name)}</h2>'
-        f"{_chips(comparison, scenario)}{ranking}{_measures_table(comparison, one, order)}"
+        f"{_chips(comparison, scenario)}{ranking}{_measures_table(comparison, findings, order)}"
         f"{timelines(comparison, scenario, order)}"
         f"{_curves(comparison, place, scenario)}{_heat_maps(comparison, place, scenario, order)}"
         f"{_gantts(comparison, scenario, order)}"
@@ -195,25 +197,25 @@ def _swatch(place: int) -> str:
     )
 
 
-def _measures_table(comparison: Comparison, one: Findings, order: Sequence[str]) -> str:
+def _measures_table(comparison: Comparison, findings: Findings, order: Sequence[str]) -> str:
     policies = comparison.request.policies
     heads = "".join(
         f'<th scope="col">{_swatch(policies.index(policy))}{escape(policy)}</th>' for policy in order
     )
-    main = one.standing.measure if one.standing is not None else ""
+    main = findings.standing.measure if findings.standing is not None else ""
     names = [main] if main else []
     known = comparison.world.measures
     names += [name for name in known if name != main]
     lines = []
     for name in names:
-        rows = comparison.rows_for(one.scenario, name)
+        rows = comparison.rows_for(findings.scenario, name)
         if rows:
-            best = among_best(comparison, one.scenario, name)
+            best = among_best(comparison, findings.scenario, name)
             dull = all(row.estimate.mean == 0 for row in rows)
             style = "main" if name == main else "dull" if dull else "plain"
             lines.append(_measure_line(rows, order, best, (known[name].in_words, style)))
-        if name == main and one.differences:
-            lines.append(_difference_line(one, order))
+        if name == main and findings.differences:
+            lines.append(_difference_line(findings, order))
     style = "measures many" if len(order) > _FEW else "measures"
     return (
         f'<div class="scroll wide" tabindex="0"><table class="{style}">'
@@ -245,14 +247,14 @@ def _estimate_cell(row: Row | None, decimals: int, best: bool) -> str:
     return f'<td{" class=best" if best else ""}>{mean} <span class="half">± {half}</span></td>'
 
 
-def _difference_line(one: Findings, order: Sequence[str]) -> str:
+def _difference_line(findings: Findings, order: Sequence[str]) -> str:
     """How far each policy is from the leader, seed by seed."""
-    means = [difference.estimate.mean for difference in one.differences.values()]
-    unit = one.standing.unit if one.standing is not None else ""
+    means = [difference.estimate.mean for difference in findings.differences.values()]
+    unit = findings.standing.unit if findings.standing is not None else ""
     decimals = decimals_for(means, unit)
     cells = []
     for policy in order:
-        difference = one.differences.get(policy)
+        difference = findings.differences.get(policy)
         if difference is None:
             cells.append(f"<td>{NOTHING}</td>")
             continue
@@ -329,23 +331,23 @@ def _heat_maps(comparison: Comparison, place: int, scenario: Scenario, order: Se
 
 
 def _gantts(comparison: Comparison, scenario: Scenario, order: Sequence[str]) -> str:
-    found = {
+    gantts = {
         result.policy: result.picture.gantt
         for result in comparison.results_for(scenario)
         if result.picture is not None and result.picture.gantt is not None
     }
-    ordered = {policy: found[policy] for policy in order if policy in found}
+    ordered = {policy: gantts[policy] for policy in order if policy in gantts}
     return gantt_charts(ordered, comparison.request.seeds[0])
 
 
 def _replays(comparison: Comparison, place: int, scenario: Scenario, order: Sequence[str]) -> str:
     request = comparison.request
-    found = {
+    replays = {
         result.policy: result.picture.replay
         for result in comparison.results_for(scenario)
         if result.picture is not None and result.picture.replay is not None
     }
-    ordered = {policy: found[policy] for policy in order if policy in found}
+    ordered = {policy: replays[policy] for policy in order if policy in replays}
     return player(player_element(place), ordered, request.policies, request.seeds[0])
 
 

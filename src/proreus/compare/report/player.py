@@ -41,10 +41,10 @@ def player(element: str, replays: Mapping[str, Replay], policies: Sequence[str],
 
 def player_data(replay: Replay) -> dict[str, object]:
     """One replay for the script."""
-    stage, found = replay.stage, changes(replay.levels)
+    stage, frame_changes = replay.stage, changes(replay.levels)
     items = list(dict.fromkeys(move.item for frame in replay.moves for move in frame))
     number = {item: place for place, item in enumerate(items)}
-    moves = [[[number[one.item], one.source, one.target] for one in frame] for frame in replay.moves]
+    moves = [[[number[move.item], move.source, move.target] for move in frame] for frame in replay.moves]
     return {
         "place": stage.place,
         "part": stage.part,
@@ -63,8 +63,8 @@ def player_data(replay: Replay) -> dict[str, object]:
         "idle": stage.idle,
         "moments": replay.moments,
         "seconds": None if replay.seconds is None else [round(moment) for moment in replay.seconds.tolist()],
-        "lengths": [len(frame) for frame in found],
-        "changes": base64.b64encode(b"".join(found)).decode("ascii"),
+        "lengths": [len(frame) for frame in frame_changes],
+        "changes": base64.b64encode(b"".join(frame_changes)).decode("ascii"),
         "items": items,
         "moves": moves,
     }

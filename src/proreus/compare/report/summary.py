@@ -38,45 +38,47 @@ def findings(comparison: Comparison, scenario: Scenario) -> Findings:
     return Findings(scenario, _headline(order, differences), tuple(remarks), order, differences)
 
 
-def overall(found: list[Findings]) -> str:
+def overall(per_scenario: list[Findings]) -> str:
     """One sentence over all scenarios, or nothing where there is one only."""
-    if len(found) < 2:
+    if len(per_scenario) < 2:
         return ""
-    leaders = [leader for one in found if (leader := _sole_leader(one)) is not None]
+    leaders = [leader for findings in per_scenario if (leader := _sole_leader(findings)) is not None]
     counts = {policy: leaders.count(policy) for policy in dict.fromkeys(leaders)}
     if not counts:
         return "No scenario has a policy that is ahead of all others."
     first, *others = sorted(counts.items(), key=lambda pair: -pair[1])
-    if first[1] == len(found):
-        return f"{first[0]} has the best mean in all {len(found)} scenarios, {_how_surely(found)}."
-    parts = [f"{first[0]} has the best mean in {first[1]} of {len(found)} scenarios"]
+    if first[1] == len(per_scenario):
+        return (
+            f"{first[0]} has the best mean in all {len(per_scenario)} scenarios, {_how_surely(per_scenario)}."
+        )
+    parts = [f"{first[0]} has the best mean in {first[1]} of {len(per_scenario)} scenarios"]
     parts += [f"{policy} in {count}" for policy, count in others]
-    if len(leaders) < len(found):
+    if len(leaders) < len(per_scenario):
         parts.append("and elsewhere nobody is ahead alone")
-    sure = sum(_is_sure(one) for one in found)
+    sure = sum(_is_sure(findings) for findings in per_scenario)
     leads = f"{sure or 'none'} of these leads {'is' if sure < 2 else 'are'} significant"
     return f"No policy leads everywhere: {', '.join(parts)}; {leads}."
 
 
-def _how_surely(found: list[Findings]) -> str:
+def _how_surely(per_scenario: list[Findings]) -> str:
     """In how many scenarios the leader is ahead of the second for sure."""
-    sure = sum(_is_sure(one) for one in found)
-    if sure == len(found):
+    sure = sum(_is_sure(findings) for findings in per_scenario)
+    if sure == len(per_scenario):
         return "each time significantly ahead of the second"
     if sure == 0:
         return "but nowhere significantly ahead of the second"
     return f"significantly ahead of the second in {sure} of them"
 
 
-def _is_sure(one: Findings) -> bool:
-    ranked = () if one.standing is None else one.standing.ranked
-    difference = one.differences.get(ranked[1].policy) if len(ranked) > 1 else None
+def _is_sure(findings: Findings) -> bool:
+    ranked = () if findings.standing is None else findings.standing.ranked
+    difference = findings.differences.get(ranked[1].policy) if len(ranked) > 1 else None
     return difference is not None and difference.significant
 
 
-def _sole_leader(one: Findings) -> str | None:
+def _sole_leader(findings: Findings) -> str | None:
     """The policy whose mean nobody else reaches."""
-    ranked = () if one.standing is None else one.standing.ranked
+    ranked = () if findings.standing is None else findings.standing.ranked
     if not ranked or (len(ranked) > 1 and ranked[1].estimate.mean == ranked[0].estimate.mean):
         return None
     return ranked[0].policy
@@ -85,12 +87,12 @@ def _sole_leader(one: Findings) -> str | None:
 def _differences(comparison: Comparison, order: Ranking) -> dict[str, Difference]:
     results = comparison.results_for(order.scenario)
     leader = order.policies[0]
-    found = {
+    differences = {
         row.policy: paired_difference(results, order.measure, row.policy, leader) for row in order.ranked
     }
     return {
         policy: difference
-        for policy, difference in found.items()
+        for policy, difference in differences.items()
         if difference is not None and policy != leader
     }
 

@@ -35,10 +35,10 @@ def timelines(comparison: Comparison, scenario: Scenario, order: Sequence[str]) 
     if not strips:
         return ""
     ends = max(float(recording.time[-1] - recording.time[0]) for recording in recordings.values())
-    found = {policy: _binned(recording, strips, ends) for policy, recording in recordings.items()}
-    tops = [_top(strip, found.values()) for strip in strips]
+    heights = {policy: _binned(recording, strips, ends) for policy, recording in recordings.items()}
+    tops = [_top(strip, heights.values()) for strip in strips]
     policies = comparison.request.policies
-    shown = [policy for policy in order if policy in found]
+    shown = [policy for policy in order if policy in heights]
     buttons = ['<button type="button" aria-pressed="true" data-policy="all">all</button>'] + [
         f'<button type="button" aria-pressed="false" data-policy="{policies.index(policy)}">'
         f"{escape(policy)}</button>"
@@ -46,7 +46,7 @@ def timelines(comparison: Comparison, scenario: Scenario, order: Sequence[str]) 
     ]
     figures = "".join(
         f'<figure data-policy="{policies.index(policy)}"><figcaption>{escape(policy)}</figcaption>'
-        f"{timeline_chart(policy, strips, (found[policy], tops), ends)}</figure>"
+        f"{timeline_chart(policy, strips, (heights[policy], tops), ends)}</figure>"
         for policy in shown
     )
     return (
@@ -59,7 +59,7 @@ def timelines(comparison: Comparison, scenario: Scenario, order: Sequence[str]) 
 
 def _shown(strips: Sequence[Strip], recordings: Mapping[str, Recording]) -> list[Strip]:
     """Without the layers that no run has, or that are zero throughout; a strip has at least one."""
-    found = []
+    shown = []
     for strip in strips:
         layers = tuple(
             layer
@@ -67,8 +67,8 @@ def _shown(strips: Sequence[Strip], recordings: Mapping[str, Recording]) -> list
             if any(np.any(recording.series.get(layer.key, 0.0) != 0.0) for recording in recordings.values())
         )
         if layers:
-            found.append(Strip(strip.title, strip.unit, layers))
-    return found
+            shown.append(Strip(strip.title, strip.unit, layers))
+    return shown
 
 
 def _binned(recording: Recording, strips: Sequence[Strip], ends: float) -> Heights:
@@ -92,7 +92,8 @@ def _top(strip: Strip, heights: Collection[Heights]) -> float:
     if strip.unit == "%":
         return 100.0
     return 1.05 * max(
-        float(np.sum([one[layer.key] for layer in strip.layers], axis=0).max()) for one in heights
+        float(np.sum([run_heights[layer.key] for layer in strip.layers], axis=0).max())
+        for run_heights in heights
     )
 
 
@@ -100,7 +101,7 @@ def timeline_chart(
     policy: str, strips: Sequence[Strip], heights: tuple[Heights, Sequence[float]], seconds: float
 ) -> str:
     """All strips of one run."""
-    found, tops = heights
+    by_layer, tops = heights
     axis, _, unit_seconds = time_axis(seconds)
     tall = len(strips) * (_TITLE + _STRIP + _GAP) + _FOOT
     drawn, top = [], 0.0
@@ -108,7 +109,7 @@ def timeline_chart(
     for strip, most in zip(strips, tops, strict=True):
         begin = top + _TITLE
         frame = Frame(_LEFT, _RIGHT, begin, begin + _STRIP, frame.x_range, (0.0, most))
-        drawn.append(_strip(frame, strip, found))
+        drawn.append(_strip(frame, strip, by_layer))
         top = begin + _STRIP + _GAP
     middle = (_LEFT + _RIGHT) / 2
     label = f"{', '.join(strip.title for strip in strips)} over time under {policy}"

@@ -51,11 +51,13 @@ def frontier(points: Sequence[Point], across: Measure, up: Measure) -> list[Poin
     """Those that no other one beats in one measure without losing in the other, by their means."""
     sign_across = 1.0 if across.better == "lower" else -1.0
     sign_up = -1.0 if up.better == "higher" else 1.0
-    found: list[Point] = []
-    for point in sorted(points, key=lambda one: (sign_across * one.across.mean, sign_up * one.up.mean)):
-        if not found or sign_up * point.up.mean < sign_up * found[-1].up.mean:
-            found.append(point)
-    return found
+    front: list[Point] = []
+    for point in sorted(
+        points, key=lambda candidate: (sign_across * candidate.across.mean, sign_up * candidate.up.mean)
+    ):
+        if not front or sign_up * point.up.mean < sign_up * front[-1].up.mean:
+            front.append(point)
+    return front
 
 
 def trade_off_chart(comparison: Comparison, scenario: Scenario) -> str:
@@ -111,19 +113,19 @@ def _way(measure: Measure) -> str:
 
 def _range(estimates: Iterable[Estimate]) -> tuple[float, float]:
     """All means, and intervals as far as they leave the means apart: those of few seeds may be endless."""
-    found = list(estimates)
-    low, high = min(estimate.mean for estimate in found), max(estimate.mean for estimate in found)
+    listed = list(estimates)
+    low, high = min(estimate.mean for estimate in listed), max(estimate.mean for estimate in listed)
     reach = 0.5 * (high - low) or abs(high) or 1.0
-    ends = [end for estimate in found for end in (estimate.low, estimate.high) if end is not None]
+    ends = [end for estimate in listed for end in (estimate.low, estimate.high) if end is not None]
     bottom, top = min([low, *ends]), max([high, *ends])
     bottom = max(bottom, low - reach, 0.0) if low >= 0.0 else max(bottom, low - reach)
     return padded(bottom, min(top, high + reach))
 
 
-def _within(found: tuple[float, float], unit: str) -> tuple[float, float]:
+def _within(bounds: tuple[float, float], unit: str) -> tuple[float, float]:
     """Shares do not go beyond all and nothing by much, whatever a symmetric interval says."""
-    margin = 0.05 * (min(found[1], 100.0) - max(found[0], 0.0))
-    return (max(found[0], -margin), min(found[1], 100.0 + margin)) if unit == "%" else found
+    margin = 0.05 * (min(bounds[1], 100.0) - max(bounds[0], 0.0))
+    return (max(bounds[0], -margin), min(bounds[1], 100.0 + margin)) if unit == "%" else bounds
 
 
 def _held(frame: Frame, x: float, y: float) -> tuple[float, float]:
@@ -147,12 +149,12 @@ def _cross(frame: Frame, point: Point, place: int, measures: tuple[Measure, Meas
     if point.up.low is not None and point.up.high is not None:
         low, high = (_held(frame, x, frame.y(end))[1] for end in (point.up.low, point.up.high))
         lines += f"M{x:.1f} {low:.1f}V{high:.1f}"
-    message = "; ".join(
+    figures = "; ".join(
         f"{measure.in_short} {_figure(estimate, measure.unit)}"
         for measure, estimate in zip(measures, (point.across, point.up), strict=True)
     )
     return (
-        f'<g class="{policy_class(place)}"><title>{escape(f"{point.policy}: {message}")}</title>'
+        f'<g class="{policy_class(place)}"><title>{escape(f"{point.policy}: {figures}")}</title>'
         f'<path class="whisker" d="{lines}"/><circle class="mean" cx="{x:.1f}" cy="{y:.1f}" r="6"/></g>'
     )
 
@@ -163,7 +165,7 @@ def _figure(estimate: Estimate, unit: str) -> str:
 
 def _names(frame: Frame, points: Sequence[Point]) -> str:
     """Beside each point where there is room for it: right, left, above or below."""
-    taken = [_around(frame.x(one.across.mean), frame.y(one.up.mean)) for one in points]
+    taken = [_around(frame.x(point.across.mean), frame.y(point.up.mean)) for point in points]
     written = []
     for point in points:
         name = point.policy

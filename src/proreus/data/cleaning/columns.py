@@ -94,7 +94,7 @@ def _named(
 def _find(path: Path, header: Sequence[str], what: str, wanted: str) -> tuple[int | None, str]:
     """(position, unit in the name) of a column; the position is None where no name fits."""
     pattern = re.compile(_NAMES[what] + (f"(?:_({_UNITS[what]}))?" if _UNITS[what] else "()"))
-    found = [
+    matches = [
         (position, match[2] or "")
         for position, name in enumerate(header)
         if (match := pattern.fullmatch(name.lower().replace(" ", "_").replace("-", "_")))
@@ -105,11 +105,11 @@ def _find(path: Path, header: Sequence[str], what: str, wanted: str) -> tuple[in
                 f"no such column; the header is {','.join(header)[:80]!r}", file=path, line=1, field=wanted
             )
         position = list(header).index(wanted)
-        return position, dict(found).get(position, "")
-    if len(found) > 1:
-        names = ", ".join(header[position] for position, _ in found)
+        return position, dict(matches).get(position, "")
+    if len(matches) > 1:
+        names = ", ".join(header[position] for position, _ in matches)
         raise InputError(
             f"several columns may hold it ({names}): name one with --{what}-column",
             file=path, line=1, field=what,
         )  # fmt: skip
-    return found[0] if found else (None, "")
+    return matches[0] if matches else (None, "")

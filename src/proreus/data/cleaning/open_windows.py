@@ -102,11 +102,11 @@ class OpenWindows:
         # Within a pod events open ever later windows: one search over (pod, window) finds the first that
         # closes a row. Pods are below 2**18 and windows of a second or more below 2**35: this fits.
         keys = name * span + (opened - low)
-        found = np.searchsorted(keys, held.name * span + (window - low), side="right")
-        inside = found < len(keys)
-        found = np.where(inside, found, 0)
-        closed = inside & (name[found] == held.name)
-        return closed, line[found]
+        index = np.searchsorted(keys, held.name * span + (window - low), side="right")
+        inside = index < len(keys)
+        index = np.where(inside, index, 0)
+        closed = inside & (name[index] == held.name)
+        return closed, line[index]
 
     def _take(self, closed: npt.NDArray[np.bool_], trigger: Numbers) -> Rows:
         gone, trigger = self._held.pick(closed), trigger[closed]

@@ -98,13 +98,13 @@ class Report:
 
     def account(self) -> str:
         """How many rows were dropped, by which rules, and where first."""
-        messages = [
+        parts = [
             f"{rule.title} {tally.dropped:,} from line {tally.examples[0]}"
             for rule, tally in self.tallies.items()
             if tally.dropped
         ]
         return f"{self.rows_dropped:,} of {self.rows_in:,} rows dropped" + (
-            f": {', '.join(messages)}" if messages else ""
+            f": {', '.join(parts)}" if parts else ""
         )
 
     @property

@@ -42,13 +42,13 @@ class QNetwork(nn.Module):
         count, actions = rows.shape[1], legal.shape[1]
         # One way of adding up for both kinds of K: sums of another length round otherwise.
         mask = nn.functional.pad(legal, (0, 2 * count + 2 - actions))
-        tensor = torch.relu(self.of_node(rows) + self.of_context(context).unsqueeze(1))
-        tensor = torch.relu(self.deeper(tensor))
-        open_rows = mask[:, :count].unsqueeze(2).to(tensor.dtype)
-        offered = tensor * open_rows  # not negative, so 0 is the maximum over no rows
+        encoded = torch.relu(self.of_node(rows) + self.of_context(context).unsqueeze(1))
+        encoded = torch.relu(self.deeper(encoded))
+        open_rows = mask[:, :count].unsqueeze(2).to(encoded.dtype)
+        offered = encoded * open_rows  # not negative, so 0 is the maximum over no rows
         mean = offered.sum(dim=1) / open_rows.sum(dim=1).clamp(min=1.0)
         summary = torch.relu(self.summary(torch.cat((mean, offered.amax(dim=1), context), dim=1)))
-        bids = torch.relu(self.bid_of_node(tensor) + self.bid_of_summary(summary).unsqueeze(1))
+        bids = torch.relu(self.bid_of_node(encoded) + self.bid_of_summary(summary).unsqueeze(1))
         place, preempt = self.bid(bids).unbind(dim=2)
         advantage = torch.cat((place, preempt, self.waiting(summary)), dim=1)
         allowed = mask.to(advantage.dtype)

@@ -22,10 +22,10 @@ class Trunk(nn.Module):
 
     def forward(self, rows: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
         """([B, 2 N, H] of the rows, [B, H] of the whole) from rows [B, 2 N, F] and context [B, G]."""
-        tensor = torch.relu(self.of_row(rows) + self.of_context(context).unsqueeze(1))
-        tensor = torch.relu(self.deeper(tensor))
-        whole = torch.cat((tensor.mean(1), tensor.amax(1), context), 1)
-        return tensor, torch.relu(self.whole(whole))
+        encoded = torch.relu(self.of_row(rows) + self.of_context(context).unsqueeze(1))
+        encoded = torch.relu(self.deeper(encoded))
+        whole = torch.cat((encoded.mean(1), encoded.amax(1), context), 1)
+        return encoded, torch.relu(self.whole(whole))
 
 
 class Agents(nn.Module):
@@ -44,10 +44,10 @@ class Agents(nn.Module):
 
     def forward(self, rows: Tensor, context: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """(utility of taking [B, 2 N], utility of passing [B, N], the whole [B, H])."""
-        found, whole = self.trunk(rows, context)
-        found = torch.relu(found + self.from_whole(whole).unsqueeze(1))
-        take = self.take(found).squeeze(-1)
-        servers = found.reshape(len(found), -1, 2, found.shape[2]).mean(2)  # each knows both its rows
+        encoded, whole = self.trunk(rows, context)
+        encoded = torch.relu(encoded + self.from_whole(whole).unsqueeze(1))
+        take = self.take(encoded).squeeze(-1)
+        servers = encoded.reshape(len(encoded), -1, 2, encoded.shape[2]).mean(2)  # each knows both its rows
         return take, self.skip(servers).squeeze(-1), whole
 
     def bids(self, rows: Tensor, context: Tensor) -> Tensor:
@@ -113,8 +113,8 @@ class ActorCritic(nn.Module):
 
     def logits(self, rows: Tensor, context: Tensor) -> Tensor:
         """[B, 2 N] of all choices, legal or not."""
-        found, whole = self.actor(rows, context)
-        logits: Tensor = self.logit(torch.relu(found + self.from_whole(whole).unsqueeze(1))).squeeze(-1)
+        encoded, whole = self.actor(rows, context)
+        logits: Tensor = self.logit(torch.relu(encoded + self.from_whole(whole).unsqueeze(1))).squeeze(-1)
         return logits
 
     def values(self, rows: Tensor, context: Tensor) -> Tensor:

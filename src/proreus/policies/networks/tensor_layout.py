@@ -40,7 +40,7 @@ def tensors_of(parts: tuple[TensorPart, ...], vector: F64) -> dict[str, np.ndarr
 
 def vector_of(parts: tuple[TensorPart, ...], tensors: Mapping[str, np.ndarray[Any, Any]]) -> F64 | None:
     """Back from `tensors_of`; None where the network is none of those around this rule."""
-    found = []
+    coordinates = []
     for part in parts:
         tensor = tensors.get(part.name)
         if tensor is None or tensor.shape != part.first.shape:
@@ -49,5 +49,5 @@ def vector_of(parts: tuple[TensorPart, ...], tensors: Mapping[str, np.ndarray[An
         moved = step != 0.0
         if not np.allclose(apart[~moved], 0.0, atol=1e-4):
             return None
-        found.append(apart[moved] / step[moved])
-    return np.concatenate(found)
+        coordinates.append(apart[moved] / step[moved])
+    return np.concatenate(coordinates)

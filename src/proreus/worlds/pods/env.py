@@ -119,14 +119,14 @@ class PodsEnv(WorldEnv):
         self.settings = PodsSettings(**given)
         illegal = (self.settings.illegal, "delay")
         super().__init__(seed=seed, render_mode=render_mode, illegal=illegal, reward=own)
-        found = _named(scenario, data) if isinstance(scenario, str) else scenario
-        self._make = _workload_maker(found, self.settings.generator)
-        self._options = self.settings.world or _usual_options(found)
+        source = _named(scenario, data) if isinstance(scenario, str) else scenario
+        self._make = _workload_maker(source, self.settings.generator)
+        self._options = self.settings.world or _usual_options(source)
         self._fixed: Compiled | None = None
-        if isinstance(found, Workload):
-            self._fixed = compile_workload(found)
+        if isinstance(source, Workload):
+            self._fixed = compile_workload(source)
         # The spaces are sized by a workload, before any seed is known: every episode has as many nodes.
-        sample = found if isinstance(found, Workload) else self._make(0)
+        sample = source if isinstance(source, Workload) else self._make(0)
         self.node_count = len(sample.nodes)
         self.action_space = spaces.Discrete(action_count(self.node_count))
         self.observation_space = _space(self.settings.encoding, self.node_count)
@@ -366,7 +366,6 @@ class _Always:
     workload: Workload
 
     def __call__(self, seed: int) -> Workload:
-        """The same."""
         return self.workload
 
 

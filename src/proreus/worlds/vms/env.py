@@ -183,8 +183,8 @@ class SchedEnv(WorldEnv):
         options: dict[str, Any] | None = None,
     ) -> tuple[Observed, dict[str, Any]]:
         """Start an episode at a row of the trace: `start`, options={"start": row}, or drawn by the seed."""
-        told = {**(options or {}), **({} if start is None else {"start": start})}
-        return super().reset(seed=seed, options=told)
+        reset_options = {**(options or {}), **({} if start is None else {"start": start})}
+        return super().reset(seed=seed, options=reset_options)
 
     def _begin(self, options: dict[str, Any]) -> None:
         for name in options:

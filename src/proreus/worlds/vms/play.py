@@ -82,14 +82,14 @@ def play_runs(
     world, rule = VmsWorld(runs.work, runs.options, int(runs.limits.max())), policy.new_rule()
     # Loads the kernel's machine code, so that the time is that of decisions alone.
     run_rule(world.work, world.lanes, rule, 0)
-    began, found = time.perf_counter(), []
+    began, figures = time.perf_counter(), []
     for start, limit in zip(runs.starts.tolist(), runs.limits.tolist(), strict=True):
         world.begin(start, limit)
         run_rule(world.work, world.lanes, rule, _ALL)
-        found.append(world.figures())
+        figures.append(world.figures())
         if watch is not None:
-            watch(len(found))
-    return tuple(found), time.perf_counter() - began
+            watch(len(figures))
+    return tuple(figures), time.perf_counter() - began
 
 
 @compiled
@@ -104,16 +104,16 @@ def run_rule(work: VmWork, lanes: VmLanes, rule: VmRule, most: int) -> bool:
 
 
 @compiled
-def brief_runs(work: VmWork, lanes: VmLanes, rule: VmRule, plan: tuple[I64, I64], found: F64) -> int:
-    """Fill `found` [S, 3] with what each run came to; plan = (starts, limits). How many were placed."""
+def brief_runs(work: VmWork, lanes: VmLanes, rule: VmRule, plan: tuple[I64, I64], outcomes: F64) -> int:
+    """Fill `outcomes` [S, 3] with what each run came to; plan = (starts, limits). How many were placed."""
     starts, limits = plan
     decided = 0
     for run in range(starts.size):
         begin(work, lanes, 0, starts[run], limits[run])
         run_rule(work, lanes, rule, _ALL)
-        found[run, RUN_PLACED] = lanes.tally[0, PLACED]
-        found[run, RUN_TURNED_AWAY] = lanes.tally[0, REJECTED]
-        found[run, RUN_WAIT] = lanes.figure[0, WAIT]
+        outcomes[run, RUN_PLACED] = lanes.tally[0, PLACED]
+        outcomes[run, RUN_TURNED_AWAY] = lanes.tally[0, REJECTED]
+        outcomes[run, RUN_WAIT] = lanes.figure[0, WAIT]
         decided += lanes.tally[0, PLACED]
     return decided
 
@@ -121,12 +121,12 @@ def brief_runs(work: VmWork, lanes: VmLanes, rule: VmRule, plan: tuple[I64, I64]
 def briefly(runs: VmRuns, policies: Sequence[VmRulePolicy]) -> list[F64]:
     """For each policy what every run came to: [S, 3]."""
     lanes = VmsWorld(runs.work, runs.options, int(runs.limits.max())).lanes
-    found = []
+    outcomes = []
     for policy in policies:
         rows = np.zeros((runs.starts.size, 3))
         brief_runs(runs.work, lanes, policy.new_rule(), (runs.starts, runs.limits), rows)
-        found.append(rows)
-    return found
+        outcomes.append(rows)
+    return outcomes
 
 
 def wait_times(runs: VmRuns, policies: Sequence[VmRulePolicy]) -> list[F64]:

@@ -102,7 +102,7 @@ class WorkflowsEnv(WorldEnv):
     def place(self, assigned: list[Assign]) -> Stepped:
         """Several placements as one step."""
         run, self._illegal = self._going(), False
-        return self._stepped(sum(run.apply(one) for one in assigned))
+        return self._stepped(sum(run.apply(assignment) for assignment in assigned))
 
     def action_masks(self) -> Bool:
         """bool[K]: the legal actions now, under the name that sb3-contrib looks for."""
@@ -172,7 +172,6 @@ class WholeWorkflow(gymnasium.Wrapper[Observed, Any, Observed, np.int64], Record
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observed, dict[str, Any]]:
-        """Begin an episode."""
         _, info = self.env.reset(seed=seed, options=options)
         return self._seen(), {**info, "action_mask": self.action_masks()}
 

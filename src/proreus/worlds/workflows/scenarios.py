@@ -102,13 +102,18 @@ class WorkflowsScenario:
         draw = np.random.default_rng(drawn)
         if self.is_static:
             arrivals = Arrivals(
-                self.name, (self._one(seed, draw),), np.zeros(1), np.full(1, np.inf), self.terms, ahead=True
+                self.name,
+                (self._single(seed, draw),),
+                np.zeros(1),
+                np.full(1, np.inf),
+                self.terms,
+                ahead=True,
             )
         else:
             arrivals = self._many(draw)
         return WorkflowsLoad(arrivals, compile_arrivals(arrivals))
 
-    def _one(self, seed: int, draw: np.random.Generator) -> Workflow:
+    def _single(self, seed: int, draw: np.random.Generator) -> Workflow:
         if self.files is None:
             return draw_workflow(draw, 3 * _WIDEST)
         files = of_part(files_in(self.files), self.part)
@@ -164,7 +169,6 @@ class WorkflowsScenario:
         return "cost", ("greedy", "deadline", "cheapest_fit", "best_fit")
 
     def to_json(self) -> dict[str, Any]:
-        """All fields."""
         files = None if self.files is None else str(self.files.resolve())
         return {**asdict(self), "files": files, "options": None}
 
@@ -190,7 +194,7 @@ def parse_scenario(name: str, data: Path | None) -> WorkflowsScenario:
     """The scenario of that name; `data`: the folder of datasets."""
     match = re.fullmatch(_NAME, name)
     if match is None or match["scenario"] not in SCENARIOS:
-        known = [*SCENARIOS, *(f"{dataset}/{one}" for dataset in DATASETS for one in SCENARIOS)]
+        known = [*SCENARIOS, *(f"{dataset}/{preset}" for dataset in DATASETS for preset in SCENARIOS)]
         raise unknown_name("scenario", name, known)
     scenario = replace(SCENARIOS[match["scenario"]], name=name)
     if match["count"] is not None:

@@ -88,9 +88,9 @@ def replayed(name: str, trace: ClusterTrace, since: float = 0.0, until: float = 
     for pod in stay:
         names[pod.name] += 1
         again = f"#{names[pod.name]}" if names[pod.name] > 1 else ""
-        found = _pod(pod, pod.name + again, (begin, end), known)
-        lasted = found.duration if math.isfinite(found.duration) else end - (pod.running or end)
-        rows.append((found, lasted))
+        replayed_pod = _pod(pod, pod.name + again, (begin, end), known)
+        lasted = replayed_pod.duration if math.isfinite(replayed_pod.duration) else end - (pod.running or end)
+        rows.append((replayed_pod, lasted))
     rows.sort(key=lambda row: row[0].arrival)
     pods = [pod for pod, _ in rows]
     workload = Workload(
@@ -122,15 +122,15 @@ def drawn_anew(replay: TraceReplay, seed: int) -> Workload:
     for place in coming:
         if math.isfinite(pods[place].duration):
             lengths.setdefault(_kind(pods[place].spec), []).append(pods[place].duration)
-    found = list(pods)
+    redrawn = list(pods)
     for place in coming:
         like = coming[int(draw.integers(len(coming)))]
         spec, duration = pods[like].spec, pods[like].duration
         if math.isinf(duration):
-            longer = [one for one in lengths.get(_kind(spec), ()) if one > replay.lasted[like]]
+            longer = [length for length in lengths.get(_kind(spec), ()) if length > replay.lasted[like]]
             duration = longer[int(draw.integers(len(longer)))] if longer else math.inf
-        found[place] = replace(pods[place], spec=spec, duration=duration)
-    return replace(replay.workload, pods=tuple(found))
+        redrawn[place] = replace(pods[place], spec=spec, duration=duration)
+    return replace(replay.workload, pods=tuple(redrawn))
 
 
 def _ended_by(pod: PodTrace, when: float) -> bool:
@@ -176,18 +176,18 @@ def _nodes(trace: Iterable[NodeTrace], begin: float, end: float) -> tuple[list[N
     for node_trace in trace:
         if node_trace.at < end:
             states.setdefault(node_trace.name, []).append(node_trace)
-    found, changed = [], 0
+    nodes, changed = [], 0
     for name in sorted(states):
         lasted: dict[Node | None, float] = {}
-        for one, until in zip(states[name], [*(s.at for s in states[name][1:]), end], strict=True):
-            seconds = until - max(one.at, begin)
+        for state, until in zip(states[name], [*(s.at for s in states[name][1:]), end], strict=True):
+            seconds = until - max(state.at, begin)
             if seconds > 0:
-                lasted[one.node] = lasted.get(one.node, 0.0) + seconds
+                lasted[state.node] = lasted.get(state.node, 0.0) + seconds
         there = {node: seconds for node, seconds in lasted.items() if node is not None}
         if there:
-            found.append(max(there, key=lambda node: there[node]))
+            nodes.append(max(there, key=lambda node: there[node]))
             changed += len(lasted) > 1 or states[name][0].at > begin
-    return found, changed
+    return nodes, changed
 
 
 # Moments as people write them on a command line: a date, or so long ago.

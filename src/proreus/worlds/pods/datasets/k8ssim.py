@@ -89,8 +89,8 @@ def _pace(entry: Entry) -> Pace:
 
 
 def _number(entry: Entry, key: str) -> float:
-    found = entry.find(key)
-    return 0.0 if found is None else found.number()
+    value = entry.find(key)
+    return 0.0 if value is None else value.number()
 
 
 def _job_pods(job: Entry) -> Iterator[Pod]:

@@ -59,18 +59,18 @@ def with_several_gpus(pods: Sequence[Pod], share: float) -> tuple[Pod, ...]:
 def with_named_models(pods: Sequence[Pod], nodes: Sequence[Node], share: float) -> tuple[Pod, ...]:
     """That share of the GPU pods takes one model only: one of a node that could take it, drawn by devices."""
     random = np.random.default_rng(_SEED)
-    found = []
+    named = []
     for pod in pods:
         gpu = pod.spec.gpu
         if gpu.count == 0 or random.random() >= share:
-            found.append(pod)
+            named.append(pod)
             continue
         able = [node for node in nodes if node.gpu_count >= gpu.count]
         devices = np.array([node.gpu_count for node in able], dtype=np.float64)
         node = able[int(random.choice(len(able), p=devices / devices.sum()))]
         wish = replace(gpu, models=(node.gpu_model,))
-        found.append(replace(pod, spec=replace(pod.spec, gpu=wish)))
-    return tuple(found)
+        named.append(replace(pod, spec=replace(pod.spec, gpu=wish)))
+    return tuple(named)
 
 
 def _drawn(pods: Sequence[Pod], count: int) -> list[Pod]:

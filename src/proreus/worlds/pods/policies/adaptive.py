@@ -111,8 +111,8 @@ class AdaptiveScorer:
             return f"The demand is unlike anything that was trained on: {rule} decides."
         ranked = sorted(zip(shares.tolist(), self.experts, strict=True), key=lambda pair: -pair[0])
         speak = [(share, name) for share, name in ranked if share >= _TOLD]
-        message = ", ".join(f"{share:.0%} {name}" for share, name in speak)
-        return f"Weights for a demand like {message}.{self._stand_ins([name for _, name in speak])}"
+        likeness = ", ".join(f"{share:.0%} {name}" for share, name in speak)
+        return f"Weights for a demand like {likeness}.{self._stand_ins([name for _, name in speak])}"
 
     def _stand_ins(self, speak: Sequence[str]) -> str:
         """Which of the objectives asked for the experts that speak were not trained for, in words."""
@@ -153,16 +153,16 @@ def _trained(
     config: Mapping[str, object], experts: tuple[str, ...], objectives: tuple[str, ...], folder: Path
 ) -> dict[str, tuple[str, ...]]:
     """What a card says of which expert was trained for what; cards of before say nothing."""
-    found = config.get("trained", {})
-    if not isinstance(found, Mapping) or not set(found) <= set(experts):
+    trained = config.get("trained", {})
+    if not isinstance(trained, Mapping) or not set(trained) <= set(experts):
         raise InputError("needs the objectives of each expert", file=folder, field="config.trained")
-    told = {expert: names_in(found, expert, folder, "config.trained") for expert in found}
-    for expert, names in told.items():
+    by_expert = {expert: names_in(trained, expert, folder, "config.trained") for expert in trained}
+    for expert, names in by_expert.items():
         if not set(names) <= set(objectives):
             raise InputError(
                 f"needs objectives of {', '.join(objectives)}", file=folder, field=f"config.trained.{expert}"
             )
-    return told
+    return by_expert
 
 
 def _wished(objectives: tuple[str, ...], wishes: Mapping[str, float]) -> tuple[float, ...]:

@@ -24,8 +24,8 @@ PRETRAINED = Path(__file__).resolve().parents[1] / "pretrained"
 
 def linear_tensors(scorer: LinearScorer) -> dict[str, np.typing.NDArray[np.float64]]:
     """A linear scorer as the tensors of a checkpoint."""
-    found = {"weights": scorer.weights, "by_demand": scorer.by_demand, "usual": scorer.usual}
-    return found if scorer.gaps.size == 0 else {**found, "gaps": scorer.gaps}
+    tensors = {"weights": scorer.weights, "by_demand": scorer.by_demand, "usual": scorer.usual}
+    return tensors if scorer.gaps.size == 0 else {**tensors, "gaps": scorer.gaps}
 
 
 def linear_scorer(checkpoint: Checkpoint, folder: Path) -> LinearScorer:

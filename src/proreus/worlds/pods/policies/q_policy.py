@@ -128,6 +128,6 @@ class BiddingQPolicy:
                 torch.from_numpy(features).unsqueeze(0), torch.from_numpy(context).unsqueeze(0), allowed
             )
             best = int(best_legal(values, allowed)) % rows
-        found = dict(zip(nodes[:rows].tolist(), values[allowed].tolist(), strict=True))
+        value_of = dict(zip(nodes[:rows].tolist(), values[allowed].tolist(), strict=True))
         node = int(nodes[best])
-        return Preempt(node) if preempting else Place(node, row_devices(encoder, c, node)), found
+        return Preempt(node) if preempting else Place(node, row_devices(encoder, c, node)), value_of

@@ -78,7 +78,7 @@ class ScorerPolicy:
     def explain(self, observation: PodObservation) -> Explanation:
         """The bids of all legal nodes, and why the others were not asked."""
         decision = self.decide(observation)
-        bids = zip(*(found.tolist() for found in self.bids(observation)), strict=True)
+        bids = zip(*(array.tolist() for array in self.bids(observation)), strict=True)
         note = "Bids of a trained network; equal bids go to the first in order."
         return explained(self, observation, decision, {n: {"bid": bid} for n, bid in bids}, note)
 

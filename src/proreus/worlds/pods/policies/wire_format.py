@@ -61,9 +61,8 @@ class PodCodec:
                 parts.append(_packed((name, len(now), changes[at : at + _PORTION])))
         return parts
 
-    def decision(self, told: Any, /) -> Decision:
-        """From JSON."""
-        match told:
+    def decision(self, answer: Any, /) -> Decision:
+        match answer:
             case ["place", int(node), int(devices)] if 0 <= devices < _MOST_DEVICES:
                 return Place(node, devices)
             case ["preempt", int(node)]:
@@ -73,7 +72,7 @@ class PodCodec:
             case ["reject"]:
                 return Reject()
             case _:
-                raise IllegalDecision(f"{str(told)[:80]} is no decision about a pod")
+                raise IllegalDecision(f"{str(answer)[:80]} is no decision about a pod")
 
 
 class PodShown:
@@ -108,7 +107,6 @@ class PodShown:
         return self._last
 
     def decision(self, made: Any, observation: PodObservation, /) -> list[Any]:
-        """As JSON has it."""
         decision = meant(made, len(observation.compiled.workload.nodes))
         match decision:
             case Place(node=node, devices=devices):
@@ -159,7 +157,7 @@ def _changes(sent: list[Any], now: Sequence[Any]) -> list[tuple[int, Any]]:
             continue
         before += [None] * (len(after) - len(before))
         changes += [
-            (at + k, one) for k, (old, one) in enumerate(zip(before, after, strict=True)) if old is not one
+            (at + k, new) for k, (old, new) in enumerate(zip(before, after, strict=True)) if old is not new
         ]
     sent.extend([None] * (len(now) - len(sent)))
     for index, entry in changes:

@@ -42,8 +42,6 @@ class Heap(NamedTuple):
 
 @packable
 class Run(NamedTuple):
-    """A run in progress."""
-
     arrival: F64  # [P]
     work: F64  # [P] seconds at speed 1, infinite for pods that stay
     bound: I64  # [P] the node that the pod is on from its arrival, -1 for pods that are to be placed

@@ -109,14 +109,14 @@ def _capacity(compiled: Compiled) -> dict[str, tuple[int, float]]:
     """Resource name -> (place among the sums, capacity of the cluster), for those the cluster has."""
     nodes = compiled.cluster.nodes
     totals = nodes.allocatable.sum(axis=0).astype(np.float64)
-    found = {
+    capacities = {
         "cpu": (COL_CPU, totals[COL_CPU]),
         "memory": (COL_MEMORY, totals[COL_MEMORY]),
         "network": (COL_NETWORK, totals[COL_NETWORK]),
         "disk": (COL_DISK, totals[COL_DISK]),
         "gpu": (len(compiled.columns), float(nodes.gpu_count.sum()) * GPU_WHOLE),
     }
-    return {name: (place, total) for name, (place, total) in found.items() if total > 0}
+    return {name: (place, total) for name, (place, total) in capacities.items() if total > 0}
 
 
 def _measures(run: Run, capacity: dict[str, tuple[int, float]]) -> dict[str, float]:

@@ -110,8 +110,6 @@ class Ports(NamedTuple):
 
 @packable
 class Budgets(NamedTuple):
-    """Disruption budgets."""
-
     selects: Bool  # [B, C]
     min_available: I64  # [B] -1 when the bound is max_unavailable
     max_unavailable: I64  # [B] -1 when the bound is min_available

@@ -233,25 +233,25 @@ def _shapes(specs: Sequence[PodSpec], nodes: Sequence[Node], visit_order: I64) -
     tolerating: dict[tuple[Toleration, ...], list[bool]] = {}
     for s, spec in enumerate(examples):
         names = spec.node_affinity.names()
-        found = (
+        listed = (
             None
             if names is None
             else sorted({place[x] for x in names if x in place}, key=visited.__getitem__)
         )
         refused = refused_everywhere(spec)
-        named.append([] if refused else found)
-        blocked[s] = refused or (OK if found is None else NODE_NOT_NAMED)
+        named.append([] if refused else listed)
+        blocked[s] = refused or (OK if listed is None else NODE_NOT_NAMED)
         if spec.tolerations not in tolerating:
             tolerating[spec.tolerations] = [tolerates(spec, node) for node in nodes]
         tolerated[s] = tolerating[spec.tolerations]
         # A daemon's pods name a node each: what other nodes are like to them is nobody's question.
-        for n in range(len(nodes)) if found is None else found:
+        for n in range(len(nodes)) if listed is None else listed:
             said = pair(spec, nodes[n], labels[n], tolerated=bool(tolerated[s, n]))
             blocked[s, n], repelled[s, n], preferred[s, n], allowed[s, n] = said
         image[s] = images.scores(spec.images, (), place)
         if mounts:
             image_mounted[s] = images.scores(spec.images, spec.image_volumes, place)
-    named_start, named_flat = ragged([one or [] for one in named])
+    named_start, named_flat = ragged([of_shape or [] for of_shape in named])
     return Shapes(
         blocked=blocked,
         repelled=repelled,
@@ -261,7 +261,7 @@ def _shapes(specs: Sequence[PodSpec], nodes: Sequence[Node], visit_order: I64) -
         image_mounted=image_mounted,
         allowed=allowed,
         tolerated=tolerated,
-        narrowed=np.array([one is not None for one in named], dtype=np.bool_),
+        narrowed=np.array([of_shape is not None for of_shape in named], dtype=np.bool_),
         named_start=named_start,
         named=named_flat,
     )

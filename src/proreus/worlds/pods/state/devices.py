@@ -22,11 +22,11 @@ def devices_fit(left: I64, count: int, num: int, milli: int) -> bool:
     """Whether `num` of the first `count` devices have `milli` left; left: int64[G]."""
     if num == 0:
         return True
-    found = 0
+    fitting = 0
     for d in range(count):
         if left[d] >= milli:
-            found += 1
-            if found == num:
+            fitting += 1
+            if fitting == num:
                 return True
     return False
 

@@ -59,9 +59,9 @@ def diagnose_evicted(observation: PodObservation) -> Diagnosis:
 
 
 @compiled
-def fill_diagnosis(cluster: Cluster, state: State, c: int, scratch: Scratch, found: tuple[I8, Bool]) -> None:
-    """found: the arrays of a Diagnosis, of zeros."""
-    codes, short = found
+def fill_diagnosis(cluster: Cluster, state: State, c: int, scratch: Scratch, arrays: tuple[I8, Bool]) -> None:
+    """arrays: those of a Diagnosis, of zeros."""
+    codes, short = arrays
     prepare(cluster, state, c, scratch)
     for n in range(codes.shape[0]):
         codes[n] = refusal(cluster, state, c, n, scratch)
@@ -71,10 +71,10 @@ def fill_diagnosis(cluster: Cluster, state: State, c: int, scratch: Scratch, fou
 
 @compiled
 def fill_diagnosis_evicted(
-    cluster: Cluster, state: State, c: int, scratch: Scratch, found: tuple[I8, Bool]
+    cluster: Cluster, state: State, c: int, scratch: Scratch, arrays: tuple[I8, Bool]
 ) -> None:
-    """found: the arrays of a Diagnosis, of zeros. The state is as before when this returns."""
-    codes, short = found
+    """arrays: those of a Diagnosis, of zeros. The state is as before when this returns."""
+    codes, short = arrays
     prepare(cluster, state, c, scratch)
     for n in range(codes.shape[0]):
         if not CURABLE[refusal(cluster, state, c, n, scratch)]:

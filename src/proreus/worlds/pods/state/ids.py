@@ -32,10 +32,10 @@ class Ids(Generic[Value]):
 
     def take(self, value: Value) -> tuple[int, bool]:
         """(number, whether the value is new); one more use of it."""
-        found = self._number.get(value)
-        if found is not None:
+        known = self._number.get(value)
+        if known is not None:
             self._uses[value] += 1
-            return found, False
+            return known, False
         number = heapq.heappop(self._free) if self._free else self.limit
         self.limit = max(self.limit, number + 1)
         self._number[value], self._uses[value] = number, 1

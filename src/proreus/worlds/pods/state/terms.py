@@ -48,7 +48,6 @@ class SelectorGroup(NamedTuple):
     labels: tuple[tuple[str, str], ...]
 
     def label_map(self) -> dict[str, str]:
-        """The labels by name."""
         return dict(self.labels)
 
 
@@ -112,8 +111,6 @@ class Weighted(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """A spread constraint."""
-
     term: int
     max_skew: int
     min_domains: int
@@ -141,22 +138,22 @@ def compile_terms(specs: Sequence[PodSpec], table: TermTable) -> Terms:
     """The term columns of all classes."""
     classes = [class_terms(spec, table.add) for spec in specs]
     selects = np.array(table.selects, dtype=np.bool_).reshape(len(table.key), len(specs))
-    drawn = {each.term for class_ in classes for each in class_.draw}
-    avoided = {term for class_ in classes for term in class_.avoid}
-    need_start, need = ragged([class_.need for class_ in classes])
-    avoid_start, avoid = ragged([class_.avoid for class_ in classes])
-    like_start, like, like_weight = _weighted([class_.like for class_ in classes])
-    draw_start, draw, draw_weight = _weighted([class_.draw for class_ in classes])
+    drawn = {each.term for pod_class in classes for each in pod_class.draw}
+    avoided = {term for pod_class in classes for term in pod_class.avoid}
+    need_start, need = ragged([pod_class.need for pod_class in classes])
+    avoid_start, avoid = ragged([pod_class.avoid for pod_class in classes])
+    like_start, like, like_weight = _weighted([pod_class.like for pod_class in classes])
+    draw_start, draw, draw_weight = _weighted([pod_class.draw for pod_class in classes])
     feel_start, feel = ragged(_selecting(drawn, selects))
     shun_start, shun = ragged(_selecting(avoided, selects))
-    spread_start, spread = ragged([[each.term for each in class_.spread] for class_ in classes])
-    constraints = [each for class_ in classes for each in class_.spread]
+    spread_start, spread = ragged([[each.term for each in pod_class.spread] for pod_class in classes])
+    constraints = [each for pod_class in classes for each in pod_class.spread]
     return Terms(
         key=np.array(table.key, dtype=np.int64),
         selects=selects,
         need_start=need_start,
         need=need,
-        self_sufficient=np.array([class_.self_sufficient for class_ in classes], dtype=np.bool_),
+        self_sufficient=np.array([pod_class.self_sufficient for pod_class in classes], dtype=np.bool_),
         avoid_start=avoid_start,
         avoid=avoid,
         like_start=like_start,
@@ -187,19 +184,19 @@ def class_terms(spec: PodSpec, add: Callable[[str, PodSelection], int]) -> Class
     def selection(*terms: PodTerm) -> PodSelection:
         return PodSelection(tuple((term.selector, term.namespaces or (spec.namespace,)) for term in terms))
 
-    def one(term: PodTerm) -> int:
+    def numbered(term: PodTerm) -> int:
         return add(term.topology_key, selection(term))
 
     # A pod counts for required affinity only where all terms select it.
     wanted = selection(*spec.affinity.required)
     need = [add(term.topology_key, wanted) for term in spec.affinity.required]
-    avoid = [one(term) for term in spec.anti_affinity.required]
+    avoid = [numbered(term) for term in spec.anti_affinity.required]
     like = [
-        Weighted(one(term), sign * weight)
+        Weighted(numbered(term), sign * weight)
         for part, sign in ((spec.affinity, 1), (spec.anti_affinity, -1))
         for weight, term in part.preferred
     ]
-    hard = [Weighted(one(term), HARD_AFFINITY_WEIGHT) for term in spec.affinity.required]
+    hard = [Weighted(numbered(term), HARD_AFFINITY_WEIGHT) for term in spec.affinity.required]
     spread = [_spread_of(item, spec, add) for item in spec.spread]
     return ClassTerms(need, wanted.picks(group_of(spec)), avoid, like, like + hard, spread)
 

@@ -162,8 +162,8 @@ class BatchedPods:
 
     def choice_of(self, i: int) -> Choices:
         """What lane i saw last, as that of one lane alone."""
-        slice_ = slice(i, i + 1)
-        return Choices(self._features[slice_].copy(), self._context[slice_].copy(), self._mask[slice_].copy())
+        lane = slice(i, i + 1)
+        return Choices(self._features[lane].copy(), self._context[lane].copy(), self._mask[lane].copy())
 
     def play(
         self, params: F32, rollouts: Sequence[Rollout], works: Sequence[ScorerScratch], threads: Threads

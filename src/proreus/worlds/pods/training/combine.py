@@ -66,8 +66,8 @@ def combine(sources: Sequence[str], data: Path | None) -> Checkpoint:
     for which scenarios: `POLICY=SCENARIO,SCENARIO`. data: the folder of datasets."""
     experts: dict[str, _Expert] = {}
     for source in sources:
-        policy, message, names = source.partition("=")
-        if message:
+        policy, equals, names = source.partition("=")
+        if equals:
             for name in names.split(","):
                 _place(experts, policy, named_scenario(name, data))
             continue
@@ -176,9 +176,11 @@ def _together(experts: dict[str, _Expert]) -> Checkpoint:
     )
     tensors = {
         "stands": np.array([expert.stands for expert in experts.values()]),
-        "weights": np.array([[one.weights for one in row] for row in weighs]),
+        "weights": np.array([[scorer.weights for scorer in row] for row in weighs]),
     }
-    if any(one.gaps.size for row in weighs for one in row):
+    if any(scorer.gaps.size for row in weighs for scorer in row):
         alike = np.zeros(LEVELS)
-        tensors["gaps"] = np.array([[one.gaps if one.gaps.size else alike for one in row] for row in weighs])
+        tensors["gaps"] = np.array(
+            [[scorer.gaps if scorer.gaps.size else alike for scorer in row] for row in weighs]
+        )
     return Checkpoint(card, tensors)

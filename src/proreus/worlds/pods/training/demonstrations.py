@@ -51,7 +51,6 @@ class Demonstrations:
 
     @classmethod
     def nothing(cls, candidates: int) -> Demonstrations:
-        """No choices yet."""
         none = np.zeros(0, dtype=np.int64)
         return cls(np.zeros((0, candidates, _FEATURES), dtype=np.float32), none, none, none)
 
@@ -62,11 +61,9 @@ class Demonstrations:
         )
 
     def some(self, places: I64) -> Demonstrations:
-        """Those at these places."""
         return Demonstrations(**{name: array[places] for name, array in self.arrays()})
 
     def arrays(self) -> Iterator[tuple[str, Any]]:
-        """By name."""
         yield from vars(self).items()
 
     def levels(self) -> tuple[I64, I64]:
@@ -107,18 +104,18 @@ class DemonstrationRecorder:
         self._share, self._candidates, self._random = taking.share, taking.candidates, random
         self._noted: list[tuple[F32, int, int, int]] = []
 
-    def note(self, observation: PodObservation, told: Decision) -> None:
+    def note(self, observation: PodObservation, decision: Decision) -> None:
         """Record a choice among several places; no other kind of decision is scored by features."""
-        if not isinstance(told, Place) or self._random.random() >= self._share:
+        if not isinstance(decision, Place) or self._random.random() >= self._share:
             return
         cluster, c = observation.cluster, observation.pod_class
         count, preempting = gather(
             cluster, observation.state, observation.scratch, self._encoder, c, self._nodes
         )
-        if count < 2 or preempting or not self._describes(observation, told):
+        if count < 2 or preempting or not self._describes(observation, decision):
             return
         copy_rows(self._encoder, c, self._nodes, count, self._rows)
-        chosen = int(np.searchsorted(self._nodes[:count], told.node))
+        chosen = int(np.searchsorted(self._nodes[:count], decision.node))
         kind = int(pod_kind(cluster, c))
         milli = int(cluster.classes.gpu_milli[c]) if kind == SHARES_GPU else 0
         others = self._others(chosen, self._scores(count, kind, milli))
@@ -128,11 +125,11 @@ class DemonstrationRecorder:
         rows[0], rows[1 : 1 + others.size] = self._rows[chosen], self._rows[others]
         self._noted.append((rows, 1 + others.size, kind, milli))
 
-    def _describes(self, observation: PodObservation, told: Place) -> bool:
+    def _describes(self, observation: PodObservation, decision: Place) -> bool:
         """Whether the features are of devices like those that the teacher takes on that node."""
-        ours = row_devices(self._encoder, observation.pod_class, told.node)
-        left = observation.state.gpu_left[told.node]
-        return _left_on(left, ours) == _left_on(left, told.devices)
+        ours = row_devices(self._encoder, observation.pod_class, decision.node)
+        left = observation.state.gpu_left[decision.node]
+        return _left_on(left, ours) == _left_on(left, decision.devices)
 
     def _scores(self, count: int, kind: int, milli: int) -> F64:
         """The pupil's, of the first rows."""
@@ -174,8 +171,8 @@ def show(
 ) -> Demonstrations:
     """Play a run to its end, by the teacher, or by `player` while the teacher says what it would do."""
     while (observation := world.next_decision()) is not None:
-        told = teacher.decide(observation)
-        made = told if player is None else player.decide(observation)
-        recorder.note(observation, told)
+        taught = teacher.decide(observation)
+        made = taught if player is None else player.decide(observation)
+        recorder.note(observation, taught)
         world.apply(made)
     return recorder.shown()

@@ -225,11 +225,9 @@ class FusedPPO:
 
     @property
     def update(self) -> int:
-        """Updates done."""
         return int(self._counts[0])
 
     def learn(self) -> Update:
-        """One update."""
         config, begin = self.config, time.perf_counter()
         size = len(self._order)
         done = self.update / max(self.updates - 1, 1)

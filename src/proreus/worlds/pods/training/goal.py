@@ -89,7 +89,6 @@ def starting_weights(start: str, work: Compiled) -> tuple[F64, F64]:
 
 
 def starting_point(config: ESConfig, work: Compiled) -> F64:
-    """Where the search starts."""
     weights, _ = starting_weights(config.start, work)
     extra = len(DEMAND_FIGURES) * _KINDS * _FEATURES if config.by_demand else 0
     return np.concatenate([weights.ravel(), np.zeros(extra)])
@@ -137,8 +136,8 @@ class PodsGoal:
     def validate(self, mean: F64) -> dict[str, float]:
         """Gain of one vector by scenario, on the validation seeds."""
         scorer = as_scorer(mean, self._usual, self._gaps)
-        found = self._held_out(scorer, range(self._config.validation_seeds))
-        return {name: float(np.mean(gains)) for name, gains in found.items()}
+        by_scenario = self._held_out(scorer, range(self._config.validation_seeds))
+        return {name: float(np.mean(gains)) for name, gains in by_scenario.items()}
 
     def confirm(self, tensors: Arrays) -> dict[str, F64]:
         """Gain of a checkpoint by scenario and seed, on the seeds after those."""
@@ -146,7 +145,6 @@ class PodsGoal:
         return self._held_out(scorer, confirming(config.validation_seeds, config.confirm_seeds))
 
     def tensors(self, mean: F64) -> Arrays:
-        """The scorer."""
         return dict(linear_tensors(as_scorer(mean, self._usual, self._gaps)))
 
     def _held_out(self, scorer: LinearScorer, seeds: range) -> dict[str, F64]:
@@ -184,8 +182,8 @@ def run_candidate(scenario: PodScenario, seed: int, scorer: LinearScorer | None,
     outcome = simulate(work, policy, scenario.options)
     if measure not in outcome.measures:
         raise UsageError(f"scenario {scenario.name} has no measure {measure!r}")
-    found = outcome.measures[measure]
-    return found if MEASURES[measure].better == "higher" else -found
+    value = outcome.measures[measure]
+    return value if MEASURES[measure].better == "higher" else -value
 
 
 def _rule_for(work: Compiled) -> str:

@@ -98,11 +98,11 @@ def rule_parameters(initial: F32, *, gpus: bool) -> F32:
     learning adds to the rule what it lacks. Without an order among equals, of which a rule has many, what is
     drawn in training would be far from what plays, the highest bid.
     """
-    found = initial.copy()
-    node, place = part(found, "node"), part(found, "place")
+    parameters = initial.copy()
+    node, place = part(parameters, "node"), part(parameters, "place")
     node[:, 0] = 0.0
-    part(found, "context")[:, 0] = 0.0
-    part(found, "bias")[0] = 0.0
+    part(parameters, "context")[:, 0] = 0.0
+    part(parameters, "bias")[0] = 0.0
     if gpus:
         node[FGD_SCORE, 0] = _STEEPNESS
     else:
@@ -110,7 +110,7 @@ def rule_parameters(initial: F32, *, gpus: bool) -> F32:
     node[ORDER, 0] = _IN_ORDER * _STEEPNESS
     place[:] = 0.0
     place[0] = _SHARPNESS / _STEEPNESS
-    return found
+    return parameters
 
 
 ES = EvolutionLearner(

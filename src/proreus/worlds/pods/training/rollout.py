@@ -65,9 +65,7 @@ class FusedLanes(Protocol):
     nodes: int
     """Of the largest cluster."""
 
-    def __len__(self) -> int:
-        """How many there are."""
-        ...
+    def __len__(self) -> int: ...
 
     def play(
         self, params: F32, rollouts: Sequence[Rollout], works: Sequence[ScorerScratch], threads: Threads

@@ -94,8 +94,8 @@ class TorchDescent:
         chosen, run = self._by_size.get(len(samples)) or self._prepare(len(samples))
         chosen.copy_(torch.from_numpy(samples))
         run()
-        numpy: F64 = self._out.cpu().numpy()
-        return numpy[:5].copy(), float(numpy[5])
+        figures: F64 = self._out.cpu().numpy()
+        return figures[:5].copy(), float(figures[5])
 
     def _prepare(self, size: int) -> tuple[Tensor, Callable[[], None]]:
         """A step for minibatches of this size: on CUDA captured as a graph."""

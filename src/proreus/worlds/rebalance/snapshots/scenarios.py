@@ -79,10 +79,10 @@ class SnapshotScenario:
         """A file is one snapshot, whatever the seed, and may contradict itself."""
         if self.file is None:
             return ""
-        messages = [self.load(0).mended]
+        cautions = [self.load(0).mended]
         if len(seeds) > 1:
-            messages.append(f"one snapshot, the same for all {len(seeds)} seeds; only chance differs")
-        return "; ".join(f"{self.name}: {text}" for text in messages if text)
+            cautions.append(f"one snapshot, the same for all {len(seeds)} seeds; only chance differs")
+        return "; ".join(f"{self.name}: {text}" for text in cautions if text)
 
     def yardstick(self) -> tuple[str, tuple[str, ...]]:
         """The strongest rule that looks one migration ahead."""

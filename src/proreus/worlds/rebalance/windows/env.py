@@ -120,10 +120,10 @@ class DeployEnv(WorldEnv):
 
     def _now(self) -> tuple[Observed, bool, bool, dict[str, Any]]:
         world = self._running()
-        found: dict[str, Any] = {"window": world.window, "illegal": self._illegal}
+        info: dict[str, Any] = {"window": world.window, "illegal": self._illegal}
         if world.over:
-            found["measures"] = measures_of(np.array(self._outcomes), self.options.weights)
-        return self._observed(), world.over, False, found
+            info["measures"] = measures_of(np.array(self._outcomes), self.options.weights)
+        return self._observed(), world.over, False, info
 
     def action_masks(self) -> Bool:
         """bool[pods * nodes + 1]: the legal actions now, under the name that sb3-contrib looks for."""

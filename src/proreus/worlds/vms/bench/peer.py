@@ -42,14 +42,14 @@ class PeerServer:
 
     def remove(self, machine: int) -> bool:
         """Give back what the machine took; whether it was here."""
-        found = False
+        removed = False
         for node in range(2):
             if machine in self.machines[node]:
                 cpu, mem = self.machines[node].pop(machine)
                 self.cpu[node] += cpu
                 self.mem[node] += mem
-                found = True
-        return found
+                removed = True
+        return removed
 
     def describe(self) -> list[list[float]]:
         """What is free."""

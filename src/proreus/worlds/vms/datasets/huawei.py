@@ -76,16 +76,16 @@ def read_trace(path: Path) -> VmTrace:
 def read_starts(path: Path, machines: int) -> I64:
     """Start indices from a .npy file: whole numbers of machines of a trace with so many."""
     try:
-        found = np.load(path, allow_pickle=False)
+        starts = np.load(path, allow_pickle=False)
     except FileNotFoundError:
         raise InputError("no such file", file=path) from None
     except (OSError, ValueError, EOFError) as error:
         raise InputError(f"not a plain .npy array: {error}", file=path) from None
-    if not isinstance(found, np.ndarray) or found.ndim != 1 or not np.issubdtype(found.dtype, np.integer):
+    if not isinstance(starts, np.ndarray) or starts.ndim != 1 or not np.issubdtype(starts.dtype, np.integer):
         raise InputError("not a list of whole numbers", file=path)
-    if not found.size or found.min() < 0 or found.max() >= machines:
+    if not starts.size or starts.min() < 0 or starts.max() >= machines:
         raise InputError(f"starts lie outside 0..{machines - 1}", file=path)
-    return found.astype(np.int64)
+    return starts.astype(np.int64)
 
 
 def split_range(split: Split, machines: int) -> tuple[int, int]:

@@ -80,10 +80,10 @@ class AdaptiveVmPolicy:
         return replace(by_turns, easy=first_fit_while_easy()) if self.experts.packs_while_easy else by_turns
 
     def _nearest(self, treatment: Treatment, capacity: I32, stage: Stage = "both") -> VmRulePolicy:
-        found = self.experts.nearest(cluster_figures(treatment, capacity, stage))
-        if found is None:
+        expert = self.experts.nearest(cluster_figures(treatment, capacity, stage))
+        if expert is None:
             return VmRulePolicy(self.name, untrained(treatment.full)[0], self.seed)
-        scorer = self.experts.scorers[found]
+        scorer = self.experts.scorers[expert]
         return VmRulePolicy(self.name, scorer.kind, self.seed, scorer.weights)
 
     def fresh(self, seed: int) -> AdaptiveVmPolicy:
@@ -99,20 +99,19 @@ class AdaptiveVmPolicy:
         rule, treatment = self.settled(observation), observation.treatment
         explanation = rule.explain(observation)
         if treatment.full != "reject":
-            message = self._told(treatment, observation)
+            note = self._nearest_note(treatment, observation)
         else:
             match int(rule.rule.now[0]):
                 case stages.EASY:
-                    message = "The servers fill slowly, there is room for all: first fit decides."
+                    note = "The servers fill slowly, there is room for all: first fit decides."
                 case stages.ROOMY:
-                    message = f"There is room. {self._told(replace(treatment, full='end'), observation)}"
+                    note = f"There is room. {self._nearest_note(replace(treatment, full='end'), observation)}"
                 case stages.CALM:
-                    message = f"There was room lately. {self._told(treatment, observation, 'calm')}"
+                    note = f"There was room lately. {self._nearest_note(treatment, observation, 'calm')}"
                 case _:
-                    message = (
-                        f"The servers were crowded lately. {self._told(treatment, observation, 'crowded')}"
-                    )
-        return replace(explanation, note=f"{message} {explanation.note}")
+                    crowded = self._nearest_note(treatment, observation, "crowded")
+                    note = f"The servers were crowded lately. {crowded}"
+        return replace(explanation, note=f"{note} {explanation.note}")
 
     @cached_property
     def _known(self) -> dict[tuple[Treatment, bytes], VmRulePolicy]:
@@ -126,9 +125,9 @@ class AdaptiveVmPolicy:
             self._known[cluster] = self.under(treatment, capacity)
         return self._known[cluster]
 
-    def _told(self, treatment: Treatment, observation: VmObservation, stage: Stage = "both") -> str:
-        found = self.experts.nearest(cluster_figures(treatment, observation.servers.capacity, stage))
-        if found is None:
+    def _nearest_note(self, treatment: Treatment, observation: VmObservation, stage: Stage = "both") -> str:
+        expert = self.experts.nearest(cluster_figures(treatment, observation.servers.capacity, stage))
+        if expert is None:
             rule = untrained(treatment.full)[1]
             return f"The cluster is unlike anything that was trained on: {rule} decides."
-        return f"Weights for a cluster like {self.experts.names[found]}."
+        return f"Weights for a cluster like {self.experts.names[expert]}."

@@ -45,8 +45,8 @@ class VmExperts:
     def nearest(self, figures: F64) -> int | None:
         """The expert for a cluster; None where it is unlike all of theirs."""
         apart = (((self.stands - figures) / WIDTHS) ** 2).sum(axis=1)
-        found = int(apart.argmin())
-        return found if apart[found] <= REACH**2 else None
+        expert = int(apart.argmin())
+        return expert if apart[expert] <= REACH**2 else None
 
 
 SCORER_VERSIONS = {"linear": VERSION, "gaps": GAP_VERSION}
@@ -102,12 +102,12 @@ def read_experts(checkpoint: Checkpoint, folder: Path) -> VmExperts:
         weighs = names_in(config, "weighs", folder)
         if len(weighs) != len(names) or not set(weighs) <= {"places", "gaps"}:
             raise InputError("says of every expert: places or gaps", file=folder, field="config.weighs")
-    found = {name: finite_tensor(checkpoint, name, shape, folder) for name, shape in shapes.items()}
+    tensors = {name: finite_tensor(checkpoint, name, shape, folder) for name, shape in shapes.items()}
     scorers = tuple(
-        VmScorer(GAPS, found["gaps"][row]) if what == "gaps" else VmScorer(LEARNED, found["weights"][row])
+        VmScorer(GAPS, tensors["gaps"][row]) if what == "gaps" else VmScorer(LEARNED, tensors["weights"][row])
         for row, what in enumerate(weighs)
     )
     packs = config.get("packs_while_easy", False)
     if not isinstance(packs, bool):
         raise InputError("is true or false", file=folder, field="config.packs_while_easy")
-    return VmExperts(names, found["stands"], scorers, packs)
+    return VmExperts(names, tensors["stands"], scorers, packs)

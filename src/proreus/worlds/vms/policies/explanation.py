@@ -54,8 +54,8 @@ def place_name(place: int) -> str:
 def _verdict(place: int, fits: bool, scores: dict[str, float] | None) -> Verdict:
     if not fits:
         return Verdict(place_name(place), "does not fit", {}, 0.0)
-    found = scores or {}
-    return Verdict(place_name(place), "", found, sum(found.values()), looked_at=scores is not None)
+    weighed = scores or {}
+    return Verdict(place_name(place), "", weighed, sum(weighed.values()), looked_at=scores is not None)
 
 
 def _scores(rule: VmRule, observation: VmObservation, place: int) -> dict[str, float]:

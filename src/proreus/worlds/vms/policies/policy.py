@@ -89,7 +89,6 @@ class VmRulePolicy:
         )
 
     def decide(self, observation: VmObservation) -> int:
-        """The rule's choice."""
         servers, flavours = observation.servers, observation.flavours
         return int(choose_place(servers, flavours, observation.lane, observation.flavour, self.rule))
 

@@ -269,18 +269,18 @@ def _next_event(work: VmWork, lanes: VmLanes, lane: int) -> int:
     tally, events, arrival = lanes.tally, work.events, work.arrival
     first, releases = tally[lane, FIRST], lanes.option[RELEASE]
     row = tally[lane, EVENT]
-    found, moment = _NO_EVENT, lanes.figure[lane, NOW]
-    while row < events.size and found == _NO_EVENT:
+    next_event, moment = _NO_EVENT, lanes.figure[lane, NOW]
+    while row < events.size and next_event == _NO_EVENT:
         event = events[row]
         row += 1
         if event >= 0:
-            found, moment = event, arrival[event]
+            next_event, moment = event, arrival[event]
             tally[lane, MACHINE] = event
         elif releases and -1 - event >= first:
-            found, moment = event, arrival[-1 - event] + work.lifetime[-1 - event]
+            next_event, moment = event, arrival[-1 - event] + work.lifetime[-1 - event]
     tally[lane, EVENT] = row
     _move_clock(lanes, lane, moment)
-    return found
+    return next_event
 
 
 @compiled

@@ -53,8 +53,6 @@ MEASURES = by_name(
 
 @dataclass(frozen=True)
 class RunFigures:
-    """One run."""
-
     start: int
     """The machine of the trace at which it began."""
     placed: int

@@ -105,18 +105,18 @@ def flavours_of(cpu: F64, mem: F64, rule: DoubleRule) -> tuple[Flavours, I32]:
     whole = np.rint(np.stack([cpu, mem], axis=1) * (UNITS // 2)).astype(np.int64) * 2
     asked = np.column_stack([whole, rule.splits(cpu, mem)])
     typical = np.array([(UNITS * (1 + both) * c, UNITS * (1 + both) * m, both) for c, m, both in TYPICAL])
-    found, flavour = np.unique(np.concatenate([asked, typical]), axis=0, return_inverse=True)
+    sizes, flavour = np.unique(np.concatenate([asked, typical]), axis=0, return_inverse=True)
     kinds: I32 = flavour.reshape(-1).astype(np.int32)
-    count = len(found)
+    count = len(sizes)
     if count > MOST_FLAVOURS:
         raise InputError(
             f"machines of {count:,} sizes, at most {MOST_FLAVOURS:,} are possible: round the amounts"
         )
     # The flavours that only fill the last word up fit nowhere.
     need = np.full((2, _whole_words(count)), np.iinfo(np.int32).max, dtype=np.int32)
-    need[:, :count] = (found[:, :2] // (1 + found[:, 2:])).T
+    need[:, :count] = (sizes[:, :2] // (1 + sizes[:, 2:])).T
     double = np.zeros(need.shape[1], dtype=np.uint8)
-    double[:count] = found[:, 2]
+    double[:count] = sizes[:, 2]
     return Flavours(need, double, kinds[len(cpu) :].copy()), kinds[: len(cpu)].copy()
 
 

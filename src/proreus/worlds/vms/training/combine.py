@@ -30,7 +30,7 @@ from proreus.worlds.vms.scenarios import named_options, scenario_from_json
 from proreus.worlds.vms.simulation.world import VmsOptions
 from proreus.worlds.vms.state.servers import capacity_of
 
-_Found = dict[bytes, tuple[str, F64, VmScorer]]
+_ExpertsByStand = dict[bytes, tuple[str, F64, VmScorer]]
 """By its figures: what an expert was trained on, where it stands, what it decides by."""
 
 
@@ -39,7 +39,7 @@ def combine(sources: Sequence[str], data: Path | None = None) -> Checkpoint:
 
     They say what they were trained on, so no `data` is read."""
     del data
-    found: _Found = {}
+    by_stand: _ExpertsByStand = {}
     for source in sources:
         folder = VM_POLICIES.folder_of(source)
         if folder is None:
@@ -51,19 +51,19 @@ def combine(sources: Sequence[str], data: Path | None = None) -> Checkpoint:
         checkpoint = load_checkpoint(folder, encoding)
         if kind in ADAPTIVE_VERSIONS:
             experts = read_experts(checkpoint, folder)
-            for one in zip(experts.names, experts.stands, experts.scorers, strict=True):
-                _add(found, *one)
+            for expert in zip(experts.names, experts.stands, experts.scorers, strict=True):
+                _add(by_stand, *expert)
         else:
             stage = _stage(checkpoint.card, folder)
             stands = _stands(Path(source), checkpoint.card, stage)
             name = "+".join(checkpoint.card.trained_on) + ("" if stage == "both" else f", {stage}")
-            _add(found, name, stands, scorer_of(checkpoint, folder))
-    names, stood, scorers = zip(*found.values(), strict=True)
+            _add(by_stand, name, stands, scorer_of(checkpoint, folder))
+    names, stood, scorers = zip(*by_stand.values(), strict=True)
     return experts_checkpoint(VmExperts(names, np.array(stood), scorers, packs_while_easy=True))
 
 
-def _add(found: _Found, name: str, stands: F64, scorer: VmScorer) -> None:
-    found[stands.tobytes()] = (name, stands, scorer)
+def _add(by_stand: _ExpertsByStand, name: str, stands: F64, scorer: VmScorer) -> None:
+    by_stand[stands.tobytes()] = (name, stands, scorer)
 
 
 def _stage(card: Card, folder: Path) -> Stage:

@@ -124,8 +124,8 @@ class VmsSchool:
     @cached_property
     def _best_rules(self) -> list[float]:
         """What the rule that is best over all groups comes to in each."""
-        found = [[self._result(rule_policy(name), group) for group in self._groups] for name in RULES]
-        return found[best_of(self.options.full, [sum(groups) for groups in found])]
+        results = [[self._result(rule_policy(name), group) for group in self._groups] for name in RULES]
+        return results[best_of(self.options.full, [sum(groups) for groups in results])]
 
     def _result(self, policy: VmRulePolicy, runs: VmRuns) -> float:
         """Total wait, machines placed or % turned away, as comparisons have it."""

@@ -129,8 +129,8 @@ class VmsGoal:
     def fitness(self, members: Sequence[F64], drawn: list[Stretch]) -> tuple[list[float], dict[str, int]]:
         """Minus the aim per member, and the decisions made."""
         runs, decisions = self._runs(members, self._planned(drawn))
-        found = [-float(np.mean([self._aim.cost(rows) for rows in of_member])) for of_member in runs]
-        return found, {"decisions": decisions}
+        fitness = [-float(np.mean([self._aim.cost(rows) for rows in of_member])) for of_member in runs]
+        return fitness, {"decisions": decisions}
 
     def validate(self, mean: F64) -> dict[str, float]:
         """How far ahead of the best rule (see `aim.ahead`), by size, from the validation starts."""
@@ -162,7 +162,6 @@ class VmsGoal:
         return gains
 
     def tensors(self, mean: F64) -> Arrays:
-        """The weights."""
         return {"weights": self._scorer(mean).weights}
 
     def _scorer(self, member: F64) -> VmScorer:
@@ -205,9 +204,9 @@ class VmsGoal:
             ]
             for member in members
         ]
-        found = [[[job.result() for job in of_size] for of_size in of_member] for of_member in jobs]
-        rows = [[np.concatenate([run for run, _ in of_size]) for of_size in member] for member in found]
-        return rows, sum(made for member in found for of_size in member for _, made in of_size)
+        results = [[[job.result() for job in of_size] for of_size in of_member] for of_member in jobs]
+        rows = [[np.concatenate([run for run, _ in of_size]) for of_size in member] for member in results]
+        return rows, sum(made for member in results for of_size in member for _, made in of_size)
 
 
 def _ruled(planned: Planned) -> list[F64]:
@@ -264,10 +263,10 @@ def member_runs(
     # What comes through Ray is read-only; kernels are compiled for arrays that may be written.
     starts, limits = (array.copy() for array in plan)
     rule = _candidate(*member).new_rule()
-    found = np.zeros((starts.size, 3))
+    outcomes = np.zeros((starts.size, 3))
     lanes = _own_lanes(trace, options)
-    decisions = brief_runs(trace.work(options.double), lanes, rule, (starts, limits), found)
-    return found, int(decisions)
+    decisions = brief_runs(trace.work(options.double), lanes, rule, (starts, limits), outcomes)
+    return outcomes, int(decisions)
 
 
 def _own_lanes(trace: TrainingTrace, options: VmsOptions) -> VmLanes:

@@ -41,7 +41,6 @@ class TrainingTrace:
     """Of a file: this part of it, as a trace by itself; None: the whole, and runs may leave their part."""
 
     def trace(self) -> VmTrace:
-        """The machines."""
         if self.file is None:
             return _generated(self)
         return trace_of(self.file) if self.alone is None else trace_of_part(self.file, self.alone)
@@ -134,7 +133,9 @@ def held_out(trace: TrainingTrace, purpose: Purpose, starts: int, traces: int) -
 def _spread(trace: TrainingTrace, apart: I64, starts: int, offset: float) -> list[Stretch]:
     """Generated traces that lie so far from this one, with their share of the starts, in their first half."""
     each = evenly(0, _SHORT // 2, -(-starts // apart.size), offset)
-    return [(replace(trace, machines=_SHORT, seed=trace.seed + one), each) for one in apart.tolist()]
+    return [
+        (replace(trace, machines=_SHORT, seed=trace.seed + distance), each) for distance in apart.tolist()
+    ]
 
 
 def evenly(first: int, last: int, count: int, offset: float) -> I64:

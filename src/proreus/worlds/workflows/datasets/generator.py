@@ -82,14 +82,14 @@ def _epigenomics(graph: _Graph, width: int) -> None:
     merged = []
     for _ in range(1 + width // 40):
         split = graph.add("fastq_split", 20.0, 20.0)
-        found = graph.fan("filter_contams", (3.0, 8.0), max(width // (1 + width // 40), 2), [split])
+        tasks = graph.fan("filter_contams", (3.0, 8.0), max(width // (1 + width // 40), 2), [split])
         for stage, seconds, megabytes in (
             ("sol2sanger", 0.5, 6.0),
             ("fast2bfq", 1.4, 2.0),
             ("map", 50.0, 1.0),
         ):
-            found = graph.after_each(stage, (seconds, megabytes), found)
-        merged.append(graph.add("map_merge", 10.0, 30.0, found))
+            tasks = graph.after_each(stage, (seconds, megabytes), tasks)
+        merged.append(graph.add("map_merge", 10.0, 30.0, tasks))
     whole = graph.add("map_merge_global", 8.0, 50.0, merged)
     graph.add("pileup", 20.0, 10.0, [graph.add("chr21", 15.0, 40.0, [whole])])
 
@@ -141,11 +141,11 @@ def _soykb(graph: _Graph, width: int) -> None:
     called = []
     chromosomes = max(width // 8, 2)
     for _ in range(max(width // 12, 2)):
-        found = graph.add("alignment_to_reference", 200.0, 300.0)
+        task = graph.add("alignment_to_reference", 200.0, 300.0)
         for stage, seconds in (("sort_sam", 60.0), ("dedup", 80.0), ("add_replace", 60.0)):
-            found = graph.add(stage, seconds, 250.0, [found])
+            task = graph.add(stage, seconds, 250.0, [task])
         realigned = graph.add(
-            "indel_realign", 120.0, 250.0, [graph.add("realign_target_creator", 150.0, 1.0, [found]), found]
+            "indel_realign", 120.0, 250.0, [graph.add("realign_target_creator", 150.0, 1.0, [task]), task]
         )
         called += graph.fan("haplotype_caller", (100.0, 5.0), chromosomes, [realigned])
     merged = graph.add("merge_gcvfs", 2_000.0, 80.0, called)

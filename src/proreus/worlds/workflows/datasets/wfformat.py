@@ -68,7 +68,7 @@ class _Reading:
         return value
 
     def texts(self, value: Any, field: str) -> list[str]:
-        return [str(one) for one in self.sequence([] if value is None else value, field)]
+        return [str(item) for item in self.sequence([] if value is None else value, field)]
 
     def number(self, value: Any, field: str, most: float) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -84,29 +84,29 @@ class _Reading:
         runtimes: dict[str, float] = {}
         for at, entry in enumerate(self.sequence(went.get("tasks"), "workflow.execution.tasks")):
             field = f"workflow.execution.tasks[{at}]"
-            mapping = self.mapping(entry, field)
-            seconds = self.number(mapping.get("runtimeInSeconds"), f"{field}.runtimeInSeconds", _LONGEST)
-            runtimes[str(mapping.get("id"))] = seconds
+            record = self.mapping(entry, field)
+            seconds = self.number(record.get("runtimeInSeconds"), f"{field}.runtimeInSeconds", _LONGEST)
+            runtimes[str(record.get("id"))] = seconds
         sizes: dict[str, float] = {}
         for at, entry in enumerate(self.sequence(plan.get("files", []), "workflow.specification.files")):
             field = f"workflow.specification.files[{at}]"
-            mapping = self.mapping(entry, field)
-            size = self.number(mapping.get("sizeInBytes", 0), f"{field}.sizeInBytes", 1e6 * _LONGEST)
-            sizes[str(mapping.get("id"))] = size
+            record = self.mapping(entry, field)
+            size = self.number(record.get("sizeInBytes", 0), f"{field}.sizeInBytes", 1e6 * _LONGEST)
+            sizes[str(record.get("id"))] = size
         tasks = []
         for at, entry in enumerate(self.sequence(plan.get("tasks"), "workflow.specification.tasks")):
             field = f"workflow.specification.tasks[{at}]"
-            mapping = self.mapping(entry, field)
-            key = str(mapping.get("id", mapping.get("name")))
+            record = self.mapping(entry, field)
+            key = str(record.get("id", record.get("name")))
             if key not in runtimes:
                 raise self.fail(f"{field}.id", f"the task {key!r} was never run: workflow.execution lacks it")
             links = (
-                self.texts(mapping.get("parents"), f"{field}.parents"),
-                self.texts(mapping.get("children"), f"{field}.children"),
+                self.texts(record.get("parents"), f"{field}.parents"),
+                self.texts(record.get("children"), f"{field}.children"),
             )
             task = _Task((key,), runtimes[key], links)
-            reads = self.texts(mapping.get("inputFiles"), f"{field}.inputFiles")
-            writes = self.texts(mapping.get("outputFiles"), f"{field}.outputFiles")
+            reads = self.texts(record.get("inputFiles"), f"{field}.inputFiles")
+            writes = self.texts(record.get("outputFiles"), f"{field}.outputFiles")
             task.reads = {name: sizes.get(name, 0.0) for name in reads}
             task.writes = {name: sizes.get(name, 0.0) for name in writes}
             tasks.append(task)
@@ -114,17 +114,17 @@ class _Reading:
 
     def of_one_piece(self, entry: Any, field: str) -> _Task:
         """Versions up to 1.4; they name a task by its name or by its id."""
-        mapping = self.mapping(entry, field)
-        keys = tuple(str(mapping[name]) for name in ("id", "name") if name in mapping)
+        record = self.mapping(entry, field)
+        keys = tuple(str(record[name]) for name in ("id", "name") if name in record)
         if not keys:
             raise self.fail(f"{field}.name", "the field is missing")
-        seconds = mapping.get("runtimeInSeconds", mapping.get("runtime"))
+        seconds = record.get("runtimeInSeconds", record.get("runtime"))
         links = (
-            self.texts(mapping.get("parents"), f"{field}.parents"),
-            self.texts(mapping.get("children"), f"{field}.children"),
+            self.texts(record.get("parents"), f"{field}.parents"),
+            self.texts(record.get("children"), f"{field}.children"),
         )
         task = _Task(keys, self.number(seconds, f"{field}.runtimeInSeconds", _LONGEST), links)
-        for at, value in enumerate(self.sequence(mapping.get("files", []), f"{field}.files")):
+        for at, value in enumerate(self.sequence(record.get("files", []), f"{field}.files")):
             place = f"{field}.files[{at}]"
             file = self.mapping(value, place)
             size = file.get("sizeInBytes", file.get("size", 0))

@@ -35,10 +35,10 @@ def explained(
     if passing is not None:
         verdicts += (Verdict(_PASSED, "", {}, passing),)
     chosen = f"machine {decision.node}" if isinstance(decision, Assign) else _PASSED
-    message = f"goes to {chosen}" if isinstance(decision, Assign) else "is passed over"
+    outcome = f"goes to {chosen}" if isinstance(decision, Assign) else "is passed over"
     note = "Totals are what the policy compares, the highest first; the order of tasks is decided before."
     subject = task_name(observation.arrivals, observation.work, task)
-    return Explanation(name, subject, decision, verdicts, note, message, chosen)
+    return Explanation(name, subject, decision, verdicts, note, outcome, chosen)
 
 
 def _totals(

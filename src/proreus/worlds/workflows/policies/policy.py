@@ -48,7 +48,6 @@ class WorkflowsRulePolicy:
         return self._bound[0][1]
 
     def decide(self, observation: WorkflowsObservation) -> Decision:
-        """The rule's choice."""
         task, node = choose(observation.work, observation.state, self.rule_for(observation.work))
         return Pass() if task == PASSES else Assign(int(task), int(node))
 

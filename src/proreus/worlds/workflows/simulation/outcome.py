@@ -48,24 +48,24 @@ COLUMNS = ("task", "workflow", "name", "machine", "start", "end", "deadline")
 def measures_of(work: WorkflowsWork, state: WorkflowsState) -> dict[str, float]:
     """Those that make sense for the run so far."""
     tally, figure = state.tally, state.figure
-    found = {
+    measures = {
         "tasks": float(tally[PLACEMENTS]),
         "makespan": float(figure[HORIZON] - work.arrival[0]),
         "rent": float(figure[RENT]),
         "rentals": float(tally[RENTALS]),
     }
     if work.option[BY_MAKESPAN]:
-        found["slr"] = found["makespan"] / float(work.bound.sum())
+        measures["slr"] = measures["makespan"] / float(work.bound.sum())
     else:
-        found |= {"cost": float(figure[RENT] + figure[PENALTY]), "penalty": float(figure[PENALTY])}
+        measures |= {"cost": float(figure[RENT] + figure[PENALTY]), "penalty": float(figure[PENALTY])}
         if tally[WHOLE]:
-            found["late"] = 100.0 * float(tally[LATE] / tally[WHOLE])
+            measures["late"] = 100.0 * float(tally[LATE] / tally[WHOLE])
     if tally[WHOLE]:
-        found["response"] = float(figure[RESPONSE] / tally[WHOLE])
+        measures["response"] = float(figure[RESPONSE] / tally[WHOLE])
     rented = float(state.rented.sum())
     if rented > 0.0:
-        found["worked"] = 100.0 * float(state.worked.sum()) / rented
-    return {name: found[name] for name in MEASURES if name in found}
+        measures["worked"] = 100.0 * float(state.worked.sum()) / rented
+    return {name: measures[name] for name in MEASURES if name in measures}
 
 
 def outcome_of(arrivals: Arrivals, work: WorkflowsWork, state: WorkflowsState) -> Outcome:

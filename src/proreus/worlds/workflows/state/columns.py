@@ -52,8 +52,6 @@ OPTIONS = 2
 
 @packable
 class WorkflowsState(NamedTuple):
-    """One run."""
-
     status: I8  # [T] FUTURE .. DONE
     missing: I32  # [T] parents that it still waits for
     node: I32  # [T] -1: not placed

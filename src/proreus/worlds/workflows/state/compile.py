@@ -49,8 +49,8 @@ def compile_arrivals(arrivals: Arrivals) -> WorkflowsWork:
     first = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
     duration = np.concatenate([seconds_on(workflow, terms) for workflow in workflows])
     runtime = np.concatenate([workflow.runtime for workflow in workflows])
-    parent = np.concatenate([one.parent + at for one, at in zip(workflows, first, strict=False)])
-    child = np.concatenate([one.child + at for one, at in zip(workflows, first, strict=False)])
+    parent = np.concatenate([workflow.parent + at for workflow, at in zip(workflows, first, strict=False)])
+    child = np.concatenate([workflow.child + at for workflow, at in zip(workflows, first, strict=False)])
     delay = np.concatenate([workflow.size for workflow in workflows]) / terms.bandwidth
     tasks = int(first[-1])
     child_from, after, child_delay = _grouped(parent, child, delay, tasks)
@@ -96,10 +96,10 @@ def compile_arrivals(arrivals: Arrivals) -> WorkflowsWork:
 
 
 def _terms(terms: WorkflowsTerms) -> F64:
-    found = np.zeros(TERMS)
-    found[BILLING], found[BOOT] = terms.billing, terms.boot
-    found[LATE_FEE], found[LATE_RATE] = terms.late_fee, terms.late_rate / HOUR
-    return found
+    values = np.zeros(TERMS)
+    values[BILLING], values[BOOT] = terms.billing, terms.boot
+    values[LATE_FEE], values[LATE_RATE] = terms.late_fee, terms.late_rate / HOUR
+    return values
 
 
 def _options(arrivals: Arrivals) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

@@ -38,7 +38,6 @@ class WorkflowsObservation:
 
     @property
     def machines(self) -> int:
-        """How many there are."""
         return self.work.speed.size
 
     @property
@@ -48,8 +47,8 @@ class WorkflowsObservation:
 
     def rented(self) -> Bool:
         """[N] which machines are paid for now."""
-        found: Bool = self.state.until > self.now
-        return found
+        paid: Bool = self.state.until > self.now
+        return paid
 
     def finish(self, task: int, node: int) -> float:
         """When a ready task would end on a machine."""

@@ -21,7 +21,6 @@ _IN_TIME = 0.3
 
 @compiled
 def offered(work: WorkflowsWork, state: WorkflowsState) -> int:
-    """The task on offer."""
     first = state.ready[0]
     if work.option[AHEAD] == 1:
         return first
@@ -60,8 +59,8 @@ def _rented_speed(work: WorkflowsWork, state: WorkflowsState) -> float:
 @compiled
 def pass_over(work: WorkflowsWork, state: WorkflowsState) -> bool:
     """The task on offer waits; whether now all that may be offered do."""
-    one = offered(work, state)
-    workflow, enough = work.workflow[one], _AS_LONG * work.runtime[one]
+    offered_task = offered(work, state)
+    workflow, enough = work.workflow[offered_task], _AS_LONG * work.runtime[offered_task]
     for at in range(state.tally[READIES]):
         task = state.ready[at]
         if work.workflow[task] == workflow and work.runtime[task] >= enough and not state.passed[task]:

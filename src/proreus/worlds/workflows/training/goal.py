@@ -98,8 +98,8 @@ class WorkflowsGoal:
             [self._pool.submit(paid_on, *run, self._policy(member)) for run in runs] for member in members
         ]
         rules = np.array([min(job.result() for job in row) for row in best])
-        found = [-float(np.mean(np.log(np.array([job.result() for job in row]) / rules))) for row in jobs]
-        return found, {"runs": len(members) * len(runs)}
+        fitness = [-float(np.mean(np.log(np.array([job.result() for job in row]) / rules))) for row in jobs]
+        return fitness, {"runs": len(members) * len(runs)}
 
     def validate(self, mean: F64) -> dict[str, float]:
         """% less than the best rule by scenario, on other workflows than those trained on."""
@@ -112,7 +112,6 @@ class WorkflowsGoal:
         return self._gains(network_policy(tensors), confirming(config.validation_runs, config.confirm_runs))
 
     def tensors(self, mean: F64) -> Arrays:
-        """The network's."""
         return tensors_of(self._parts, mean)
 
     def _policy(self, vector: F64) -> WorkflowsRulePolicy:

@@ -54,11 +54,11 @@ def ahead(
     A choice: the levels of its device before and after. What a future did not visit it does not know; there
     it takes the mean of all.
     """
-    better = told = 0
+    better = decisive = 0
     for weight, total in futures:
         alone = (total + _PRIOR * worth) / (weight + _PRIOR)
         difference = (alone[theirs[1]] - alone[theirs[0]]) - (alone[ours[1]] - alone[ours[0]])
         if any(weight[level] > 0 for level in {*ours, *theirs} - {0}):
-            told += 1
+            decisive += 1
             better += bool(difference > 0)
-    return better, told
+    return better, decisive

@@ -161,7 +161,7 @@ def _search(
     looked = order.shape[0]
     wanted = feasible_target(looked, rule.percentage)
     codes, nodes = memory.codes, scratch.nodes
-    found = 0
+    feasible = 0
     judged = 0
     barren = True
     at = rule.cursor[0] % max(looked, 1)
@@ -176,14 +176,14 @@ def _search(
         if codes[k] == OK:
             barren = False
             if not related or related_refusal(cluster, state, c, n, scratch) == OK:
-                if found == wanted:
+                if feasible == wanted:
                     break
-                nodes[found] = n
-                found += 1
+                nodes[feasible] = n
+                feasible += 1
         judged += 1
     if barren and memory.barren.shape[0] > 0:
         memory.barren[c] = state.counts[0]
-    return found, judged
+    return feasible, judged
 
 
 @compiled

@@ -1,6 +1,6 @@
 """kube-scheduler's score plugins over the feasible nodes, normalised to 0..100, whole-number arithmetic.
 
-`nodes` is the feasible list, int64[>= found]; each function fills a row of `rule.parts`.
+`nodes` is the feasible list, int64[>= feasible]; each function fills a row of `rule.parts`.
 """
 
 from __future__ import annotations
@@ -38,29 +38,29 @@ _PLUS = (GPU_FRAGMENTATION, NETWORK_AND_DISK, LOAD_PACKING, LOAD_RISK)
 
 
 @compiled
-def score_nodes(cluster: Cluster, state: State, rule: PodRule, c: int, nodes: I64, found: int) -> None:
-    """Fill `rule.parts` and `rule.totals` for the first `found` nodes of the list."""
-    _own_scores(cluster, state, rule, c, nodes, found)
-    _compared_parts(cluster, state, rule, c, nodes, found)
-    for i in range(found):
+def score_nodes(cluster: Cluster, state: State, rule: PodRule, c: int, nodes: I64, feasible: int) -> None:
+    """Fill `rule.parts` and `rule.totals` for the first `feasible` nodes of the list."""
+    _own_scores(cluster, state, rule, c, nodes, feasible)
+    _compared_parts(cluster, state, rule, c, nodes, feasible)
+    for i in range(feasible):
         rule.totals[i] += _compared_score(rule, i)
 
 
 @compiled
-def total_scores(cluster: Cluster, state: State, rule: PodRule, c: int, nodes: I64, found: int) -> None:
+def total_scores(cluster: Cluster, state: State, rule: PodRule, c: int, nodes: I64, feasible: int) -> None:
     """Fill `rule.totals` as `score_nodes` does, out of memory where a node is as it was.
 
     The rows of `rule.parts` that look at a node alone are working space then.
     """
     memory = rule.memory
     if not remembers(memory):
-        score_nodes(cluster, state, rule, c, nodes, found)
+        score_nodes(cluster, state, rule, c, nodes, feasible)
         return
     catch_up(state, memory)
     scored, score, version = memory.scored[c], memory.score[c], memory.version
     totals, stale = rule.totals, memory.stale
     count = 0
-    for i in range(found):
+    for i in range(feasible):
         n = nodes[i]
         if scored[n] != version[n]:
             stale[count] = n
@@ -70,19 +70,19 @@ def total_scores(cluster: Cluster, state: State, rule: PodRule, c: int, nodes: I
         n = stale[i]
         score[n] = totals[i]
         scored[n] = version[n]
-    _compared_parts(cluster, state, rule, c, nodes, found)
-    for i in range(found):
+    _compared_parts(cluster, state, rule, c, nodes, feasible)
+    for i in range(feasible):
         totals[i] = score[nodes[i]] + _compared_score(rule, i)
 
 
 @compiled
-def _compared_parts(cluster: Cluster, state: State, rule: PodRule, c: int, nodes: I64, found: int) -> None:
+def _compared_parts(cluster: Cluster, state: State, rule: PodRule, c: int, nodes: I64, feasible: int) -> None:
     """The scores that compare a node with the others of the list, or look at pods elsewhere."""
     shape = cluster.classes.shape[c]
-    _taints(cluster, rule, shape, nodes, found)
-    _node_affinity(cluster, rule, shape, nodes, found)
-    _pod_affinity(cluster, state, rule, c, nodes, found)
-    _spread(cluster, state, rule, c, nodes, found)
+    _taints(cluster, rule, shape, nodes, feasible)
+    _node_affinity(cluster, rule, shape, nodes, feasible)
+    _pod_affinity(cluster, state, rule, c, nodes, feasible)
+    _spread(cluster, state, rule, c, nodes, feasible)
 
 
 @compiled
@@ -230,38 +230,38 @@ def balanced_score(minor: int, room: tuple[int, int], held: tuple[int, int], ask
 
 
 @compiled
-def _taints(cluster: Cluster, rule: PodRule, shape: int, nodes: I64, found: int) -> None:
+def _taints(cluster: Cluster, rule: PodRule, shape: int, nodes: I64, feasible: int) -> None:
     repelled = cluster.shapes.repelled
     most = 0
-    for i in range(found):
+    for i in range(feasible):
         most = max(most, repelled[shape, nodes[i]])
-    for i in range(found):
+    for i in range(feasible):
         lost = 0 if most == 0 else _TOP * repelled[shape, nodes[i]] // most
         rule.parts[TAINTS, i] = _TOP - lost
 
 
 @compiled
-def _node_affinity(cluster: Cluster, rule: PodRule, shape: int, nodes: I64, found: int) -> None:
+def _node_affinity(cluster: Cluster, rule: PodRule, shape: int, nodes: I64, feasible: int) -> None:
     preferred = cluster.shapes.preferred
     most = 0
-    for i in range(found):
+    for i in range(feasible):
         most = max(most, preferred[shape, nodes[i]])
-    for i in range(found):
+    for i in range(feasible):
         rule.parts[NODE_AFFINITY, i] = 0 if most == 0 else _TOP * preferred[shape, nodes[i]] // most
 
 
 @compiled
-def _pod_affinity(cluster: Cluster, state: State, rule: PodRule, c: int, nodes: I64, found: int) -> None:
+def _pod_affinity(cluster: Cluster, state: State, rule: PodRule, c: int, nodes: I64, feasible: int) -> None:
     terms = cluster.terms
     likes = range(terms.like_start[c], terms.like_start[c + 1])
     feels = range(terms.feel_start[c], terms.feel_start[c + 1])
     parts = rule.parts
     if len(likes) + len(feels) == 0:
-        for i in range(found):
+        for i in range(feasible):
             parts[POD_AFFINITY, i] = 0
         return
     least, most = 0, 0
-    for i in range(found):
+    for i in range(feasible):
         n = nodes[i]
         raw = 0
         for e in likes:
@@ -275,13 +275,13 @@ def _pod_affinity(cluster: Cluster, state: State, rule: PodRule, c: int, nodes: 
         parts[POD_AFFINITY, i] = raw
         least = raw if i == 0 else min(least, raw)
         most = raw if i == 0 else max(most, raw)
-    for i in range(found):
+    for i in range(feasible):
         raw = parts[POD_AFFINITY, i]
         parts[POD_AFFINITY, i] = 0 if most == least else int(_TOP * ((raw - least) / (most - least)))
 
 
 @compiled
-def _spread(cluster: Cluster, state: State, rule: PodRule, c: int, nodes: I64, found: int) -> None:
+def _spread(cluster: Cluster, state: State, rule: PodRule, c: int, nodes: I64, feasible: int) -> None:
     terms = cluster.terms
     first, last = terms.spread_start[c], terms.spread_start[c + 1]
     soft = False
@@ -291,11 +291,11 @@ def _spread(cluster: Cluster, state: State, rule: PodRule, c: int, nodes: I64, f
         strict = strict or not terms.spread_default[e]
     parts, raw = rule.parts, rule.raw
     if not soft:
-        for i in range(found):
+        for i in range(feasible):
             parts[SPREAD, i] = 0
         return
     counted = 0
-    for i in range(found):
+    for i in range(feasible):
         raw[i] = 0.0
         if not strict or has_spread_keys(cluster, c, nodes[i], False):
             counted += 1
@@ -303,15 +303,15 @@ def _spread(cluster: Cluster, state: State, rule: PodRule, c: int, nodes: I64, f
             raw[i] = math.nan  # lacks a key: out of the comparison, scores 0
     for e in range(first, last):
         if not terms.spread_hard[e]:
-            _add_spread(cluster, state, rule, (c, e), nodes, (found, counted, strict))
+            _add_spread(cluster, state, rule, (c, e), nodes, (feasible, counted, strict))
 
     least, most = -1, 0
-    for i in range(found):
+    for i in range(feasible):
         if not math.isnan(raw[i]):
             rounded = math.floor(raw[i] + 0.5)
             least = rounded if least < 0 else min(least, rounded)
             most = max(most, rounded)
-    for i in range(found):
+    for i in range(feasible):
         if math.isnan(raw[i]):
             parts[SPREAD, i] = 0
         elif most == 0:
@@ -331,7 +331,7 @@ def _add_spread(
 ) -> None:
     """Add one soft constraint to `rule.raw`: matching pods in the domain, weighted by domain count."""
     e = constraint[1]
-    found, counted, strict = scope
+    feasible, counted, strict = scope
     terms = cluster.terms
     term = terms.spread[e]
     key = terms.key[term]
@@ -343,7 +343,7 @@ def _add_spread(
         in_domain[: cluster.nodes.domains[key]] = -1
         size = 0
         keyless = 0
-        for i in range(found):
+        for i in range(feasible):
             d = domain[key, nodes[i]]
             if d < 0:
                 keyless = 1  # kube takes the missing label for one more domain
@@ -354,7 +354,7 @@ def _add_spread(
             size += keyless
         _count_domains(cluster, state, rule, constraint, strict)
     weight = math.log(size + 2)
-    for i in range(found):
+    for i in range(feasible):
         d = domain[key, nodes[i]]
         if d >= 0:
             here = state.matching[term, nodes[i]] if per_node else in_domain[d]

@@ -232,8 +232,8 @@ class RulePolicy:
             HEAP: "to the root of the scheduler's heap of scores",
         }.get(self.options.tie, "to the first in order")
         if self.options.kind != KUBE:
-            message = "" if self.options.linear is None else self.options.linear.note(observation.compiled)
-            return f"{message} Equal scores go {ties}.".lstrip()
+            note = "" if self.options.linear is None else self.options.linear.note(observation.compiled)
+            return f"{note} Equal scores go {ties}.".lstrip()
         wanted = feasible_target(nodes, self.options.percentage)
         sampling = f"The search stops at {wanted} feasible nodes of {nodes}. " if wanted < nodes else ""
         return f"{sampling}Kubernetes 1.{self.options.minor}: equal totals go {ties}."

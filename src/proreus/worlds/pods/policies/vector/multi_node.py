@@ -224,13 +224,13 @@ class Outcomes:
 
     def _trial(self, took: I64, place: F64) -> Named | None:
         """A node that surely takes the task, named around its place alone; another stands by."""
-        one = took[0]
-        others = took[np.abs(place[took] - place[one]) >= _FAR_APART]
+        node = took[0]
+        others = took[np.abs(place[took] - place[node]) >= _FAR_APART]
         if not len(others):
             return None
-        ends = np.array([place[one] - _APART, place[one] + _APART]).astype(np.int64)
-        nodes = np.array([others[0], one, others[0]])
-        return Named(nodes, ends, frozenset((int(one),)), self._nodes, trial=True)
+        ends = np.array([place[node] - _APART, place[node] + _APART]).astype(np.int64)
+        nodes = np.array([others[0], node, others[0]])
+        return Named(nodes, ends, frozenset((int(node),)), self._nodes, trial=True)
 
     def _first_choices(self, unknown: Bool, bids: F64) -> I64:
         """Nodes without a task: who lost least, then by the model's bids."""
@@ -252,10 +252,10 @@ def _spread(wanted: Iterable[tuple[I64, int]], place: F64, apart: int) -> Iterab
     """Of each group of nodes, in their order of preference, so many that no two named ones are too close."""
     free = np.ones(len(place), dtype=np.bool_)
     for group, most in wanted:
-        found: list[int] = []
+        named: list[int] = []
         left = group[free[group]]
-        while len(left) and len(found) < most:
-            found.append(int(left[0]))
+        while len(left) and len(named) < most:
+            named.append(int(left[0]))
             free &= np.abs(place - place[left[0]]) >= apart
             left = group[free[group]]
-        yield found
+        yield named

@@ -44,7 +44,6 @@ class ShownNodes(NamedTuple):
 
 
 def new_seen(nodes: int) -> ShownNodes:
-    """Nothing yet."""
     return ShownNodes(
         np.zeros(2 * nodes),
         np.zeros(2),

@@ -86,7 +86,6 @@ class VectorService:
         self._lock = threading.Lock()
 
     def answer(self, client: str, state: F64, decider: VectorDecider) -> VectorAnswer:
-        """To one question."""
         with self._lock:
             known = self._known(client)
             number = known.outcomes.ask(state)

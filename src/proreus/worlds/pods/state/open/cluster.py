@@ -334,8 +334,8 @@ class OpenCluster:
 
     def renew_demand(self) -> None:
         """Take the demand from the pods that are there now."""
-        found = zip(self._classes.specs, self._classes.pods, strict=True)
-        self._demand, self._turnover, self._stale = demand_of(found), 0, True
+        counted = zip(self._classes.specs, self._classes.pods, strict=True)
+        self._demand, self._turnover, self._stale = demand_of(counted), 0, True
 
     def snapshot(self) -> ClusterSnapshot:
         """What is there, as objects."""

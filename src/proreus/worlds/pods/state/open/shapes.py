@@ -93,9 +93,9 @@ class ShapeRows:
         for s in sorted(self._narrowed):
             spec, row = self._example[s], self._nodes.row
             names = spec.node_affinity.names() or frozenset()
-            found = [] if refused_everywhere(spec) else [row[name] for name in names if name in row]
-            flat += sorted(found, key=visited.__getitem__)
-            lengths[s] = len(found)
+            rows = [] if refused_everywhere(spec) else [row[name] for name in names if name in row]
+            flat += sorted(rows, key=visited.__getitem__)
+            lengths[s] = len(rows)
         self._room.put_all(NAMED, lengths, np.array(flat, dtype=np.int64))
         self.stale_order = False
 

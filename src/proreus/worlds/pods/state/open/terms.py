@@ -56,28 +56,28 @@ class TermRows:
         for (_, selection), t in self._ids.items():
             column[t, c] = self._selects(selection, c)
         taken: list[Term] = []
-        found = class_terms(spec, lambda key, selection: self._take((key, selection), taken))
-        self._of_class[c], self._used[c] = taken, found
-        self._room.widen(H=sum(each.hard for each in found.spread))
-        self._room.terms.self_sufficient[c] = found.self_sufficient
-        self._room.put(NEED, c, [(t,) for t in found.need])
-        self._room.put(AVOID, c, [(t,) for t in found.avoid])
-        self._room.put(LIKE, c, found.like)
-        self._room.put(DRAW, c, found.draw)
-        if self._room.put(SPREAD, c, found.spread):
+        terms = class_terms(spec, lambda key, selection: self._take((key, selection), taken))
+        self._of_class[c], self._used[c] = taken, terms
+        self._room.widen(H=sum(each.hard for each in terms.spread))
+        self._room.terms.self_sufficient[c] = terms.self_sufficient
+        self._room.put(NEED, c, [(t,) for t in terms.need])
+        self._room.put(AVOID, c, [(t,) for t in terms.avoid])
+        self._room.put(LIKE, c, terms.like)
+        self._room.put(DRAW, c, terms.draw)
+        if self._room.put(SPREAD, c, terms.spread):
             self.moved()
-        for t in {each.term for each in found.draw}:
+        for t in {each.term for each in terms.draw}:
             self._drawn[t] = self._drawn.get(t, 0) + 1
-        for t in set(found.avoid):
+        for t in set(terms.avoid):
             self._avoided[t] = self._avoided.get(t, 0) + 1
         self._stale = self._stale or bool(self._drawn or self._avoided)
 
     def drop_class(self, c: int) -> None:
         """The class in row c is no more; it has no pods."""
-        found = self._used.pop(c)
+        terms = self._used.pop(c)
         for counts, used in (
-            (self._drawn, {each.term for each in found.draw}),
-            (self._avoided, set(found.avoid)),
+            (self._drawn, {each.term for each in terms.draw}),
+            (self._avoided, set(terms.avoid)),
         ):
             for t in used:
                 counts[t] -= 1

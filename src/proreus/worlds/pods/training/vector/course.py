@@ -205,5 +205,5 @@ def gains(model: VectorModel, course: Course, seeds: tuple[int, ...], way: Way) 
     """float64[seeds, 2]: by how many percent mean completion and makespan are below the strongest rule's."""
     rule = strongest_rule(course, seeds)
     outcomes = [drive(model, course.compiled(seed), way).measures for seed in seeds]
-    found = np.array([(measures["jct_mean"], measures["makespan"]) for measures in outcomes])
-    return 100.0 * (1.0 - found / np.array([_by_rule(course, rule, seed) for seed in seeds]))
+    measured = np.array([(measures["jct_mean"], measures["makespan"]) for measures in outcomes])
+    return 100.0 * (1.0 - measured / np.array([_by_rule(course, rule, seed) for seed in seeds]))

@@ -109,7 +109,6 @@ class _Batch:
     before: F32  # [B, A] log-probabilities before the update
 
     def some(self, rows: I64) -> _Batch:
-        """Those rows."""
         return _Batch(
             states=self.states[rows],
             actions=self.actions[rows],
@@ -204,13 +203,13 @@ class VectorPPO:
 
     def _value_is_lost(self, experiences: Sequence[Experience]) -> bool:
         """Whether the mean of these returns is a far better guess of them than the value."""
-        found, values = [], []
+        per_stretch, values = [], []
         for stretch in experiences:
             if len(stretch):
-                found.append(plain_returns(stretch.rewards, stretch.dones, self.settings.discount))
+                per_stretch.append(plain_returns(stretch.rewards, stretch.dones, self.settings.discount))
                 states = np.asarray(stretch.states, dtype=np.float64)
                 values.append(self.network.forward(states, stretch.actions_dim)[1])
-        returns = np.concatenate(found)
+        returns = np.concatenate(per_stretch)
         error = returns - (np.concatenate(values) * self._spread + self._mean)
         usual = max(float(returns.std()), 0.1 * float(np.abs(returns).max()))
         return math.sqrt(float((error**2).mean())) > _LOST * usual
@@ -394,12 +393,12 @@ def fill_gradients(
 @compiled
 def plain_returns(rewards: F64, ends: Bool, discount: float) -> F64:
     """float64[B]: the discounted rewards, float64[B], from each decision to the end of its episode."""
-    found = np.empty(rewards.shape[0])
+    returns = np.empty(rewards.shape[0])
     following = 0.0
     for k in range(rewards.shape[0] - 1, -1, -1):
         following = rewards[k] + (0.0 if ends[k] else discount * following)
-        found[k] = following
-    return found
+        returns[k] = following
+    return returns
 
 
 def estimate(stretch: Experience, values: F64, weights: tuple[float, float]) -> tuple[F64, F64]:

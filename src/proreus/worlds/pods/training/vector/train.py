@@ -141,11 +141,11 @@ def train_vector(
 def judge(model: VectorModel, cluster: Course, seeds: int) -> dict[str, float]:
     """Mean gains in percent over the strongest rule, on validation seeds."""
     held_out = _drawn_with("valid", range(seeds))
-    found: dict[str, float] = {}
+    by_measure: dict[str, float] = {}
     for way in _ways(cluster):
         mean, makespan = gains(model, cluster, held_out, way).mean(axis=0).tolist()
-        found |= {f"mean completion, {way}": mean, f"makespan, {way}": makespan}
-    return found
+        by_measure |= {f"mean completion, {way}": mean, f"makespan, {way}": makespan}
+    return by_measure
 
 
 def _drawn_with(purpose: Part, seeds: Iterable[int]) -> tuple[int, ...]:
@@ -165,11 +165,11 @@ def _ended(run: GradientRun, start: Arrays, cluster: Course, config: VectorRunCo
 
     def confirm(tensors: Arrays) -> Gains:
         model = model_of(SCORER, tensors, Path())
-        found: dict[str, F64] = {}
+        by_measure: dict[str, F64] = {}
         for way in _ways(cluster):
             each = gains(model, cluster, seeds, way)
-            found |= {f"mean completion, {way}": each[:, 0], f"makespan, {way}": each[:, 1]}
-        return found
+            by_measure |= {f"mean completion, {way}": each[:, 0], f"makespan, {way}": each[:, 1]}
+        return by_measure
 
     improved = Improvement() if same_weights(best, start) else improvement(confirm(start), confirm(best))
     run.end(improved, start)
@@ -219,16 +219,16 @@ def empty_first(initial: F32) -> F32:
 
     Unit 0 carries the rule, unit 1 is always 1; the other units start as they were, with bids near zero.
     """
-    found = initial.copy()
+    parameters = initial.copy()
     for name in ("remembered", "context"):
-        part(found, name)[:, 0] = 0.0
-    node, second = part(found, "node"), part(found, "second")
+        part(parameters, name)[:, 0] = 0.0
+    node, second = part(parameters, "node"), part(parameters, "second")
     node[:, 0] = (0.0, 0.0, 0.0, 1.0)  # empty
     second[0, :] = 0.0
     second[:, :2] = 0.0
     second[0, 0] = 1.0
-    part(found, "second_bias")[1] = 1.0
-    part(found, "place")[0] = 4.0
-    part(found, "preempt")[1] = -8.0
-    part(found, "offsets")[:2] = -6.0
-    return found
+    part(parameters, "second_bias")[1] = 1.0
+    part(parameters, "place")[0] = 4.0
+    part(parameters, "preempt")[1] = -8.0
+    part(parameters, "offsets")[:2] = -6.0
+    return parameters

@@ -81,7 +81,7 @@ def read_snapshot(path: Path, *, strict: bool = False) -> Snapshot:
 
 def _contradictions(machines: tuple[str, ...], total: I64, free: I64, in_use: I64) -> str:
     """How many NUMA nodes list more than they have, by how much, and the worst of them; "": none."""
-    told = []
+    parts = []
     for resource, (what, unit) in enumerate((("cores", "cores"), ("memory", "MiB"))):
         beyond = (free + in_use - total)[:, :, resource]
         count = int((beyond > 0).sum())
@@ -89,12 +89,12 @@ def _contradictions(machines: tuple[str, ...], total: I64, free: I64, in_use: I6
             continue
         p, numa = np.unravel_index(int(beyond.argmax()), beyond.shape)
         has, idle, busy = (int(amount[p, numa, resource]) for amount in (total, free, in_use))
-        told.append(
+        parts.append(
             f"{count:,} of {beyond.size:,} NUMA nodes list more {what} free and in use than they have, by "
             f"{int(beyond.clip(min=0).sum()):,} {unit} in all (most of all {machines[p]}/{numa}: "
             f"{has:,} {unit}, {idle:,} free and {busy:,} in use by its virtual machines)"
         )
-    return "; ".join(told)
+    return "; ".join(parts)
 
 
 def snapshot_json(snapshot: Snapshot) -> dict[str, Any]:

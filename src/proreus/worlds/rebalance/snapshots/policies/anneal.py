@@ -56,9 +56,9 @@ def anneal(
     temperature = HOT
     if from_greedy:
         _go_greedily(machines, away, representative, budget)
-        found, ordered = as_plan(machines, away, budget)
-        if found > best:
-            best, plan = found, ordered
+        reached, ordered = as_plan(machines, away, budget)
+        if reached > best:
+            best, plan = reached, ordered
         temperature = WARM
     pieces = whole_pieces(machines)
     cooling = (COLD / temperature) ** (_COOLING / max(proposals, _COOLING))
@@ -80,10 +80,10 @@ def anneal(
         carry_out(machines, away, v, p, numa)
         pieces += gain
         if pieces > best and away.spent[0] <= budget and step >= try_again:
-            found, ordered = as_plan(machines, away, budget)
-            if found > best:
-                best, plan = found, ordered
-            if found < pieces:
+            reached, ordered = as_plan(machines, away, budget)
+            if reached > best:
+                best, plan = reached, ordered
+            if reached < pieces:
                 try_again = step + _PAUSE
     return best, plan
 

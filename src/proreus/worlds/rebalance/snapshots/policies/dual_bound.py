@@ -89,9 +89,9 @@ class Market:
     def _keep_answers(self, changes: Changes) -> None:
         for numa in (0, 1):
             which = np.flatnonzero(changes.node[:, numa].any(axis=1))
-            one = np.zeros((len(which), *changes.node.shape[1:]), dtype=np.int64)
-            one[:, numa] = changes.node[which, numa]
-            self.keep(which, one)
+            on_node = np.zeros((len(which), *changes.node.shape[1:]), dtype=np.int64)
+            on_node[:, numa] = changes.node[which, numa]
+            self.keep(which, on_node)
         which = np.flatnonzero(changes.machine_worth > _NEARLY)
         self.keep(which, changes.machine[which])
 
@@ -128,15 +128,15 @@ def lowest_bound(highs: Any, market: Market, deadline: float) -> Priced:
             prices, foreseen = program.lowest(best, radius)
             if bound - foreseen < _CLOSE or time.perf_counter() > deadline:
                 break
-            found, slope = market.ask(prices, pool)
-            program.add(prices, found, slope)
-            share = (bound - found) / (bound - foreseen)
+            new_bound, slope = market.ask(prices, pool)
+            program.add(prices, new_bound, slope)
+            share = (bound - new_bound) / (bound - foreseen)
             if share <= _ENOUGH:
                 radius *= _SHRINK
                 continue
             if share > _GOOD and np.abs(prices - best).max() > 0.99 * radius:
                 radius *= _GROW
-            best, bound = prices, found
+            best, bound = prices, new_bound
     return Priced(best, bound, market.candidates())
 
 

@@ -39,7 +39,6 @@ class _Columns:
     worth: F64  # [C] at the prices
 
     def only(self, which: I64) -> _Columns:
-        """Some of them."""
         return _Columns(
             self.machine[which],
             self.change[which],

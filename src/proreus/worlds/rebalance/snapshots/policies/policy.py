@@ -71,7 +71,6 @@ class SnapshotPlanner:
 
 
 def nothing(seed: int) -> Choose:
-    """Moves nothing."""
     return lambda machines: (-1, -1, -1)
 
 

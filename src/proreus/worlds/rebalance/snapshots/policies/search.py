@@ -54,6 +54,6 @@ def search_plan(machines: Machines, budget: int, options: SearchOptions | None =
         return anneal(own, books, representative, (budget, proposals, from_greedy), rng)
 
     with ThreadPoolExecutor(max_workers=min(options.starts, available_cores())) as pool:
-        found = list(pool.map(walk, range(options.starts)))
-    best = max(range(options.starts), key=lambda start: (found[start][0], -start))
-    return found[best][1]
+        walks = list(pool.map(walk, range(options.starts)))
+    best = max(range(options.starts), key=lambda start: (walks[start][0], -start))
+    return walks[best][1]

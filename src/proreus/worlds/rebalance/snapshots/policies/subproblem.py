@@ -60,8 +60,8 @@ def contents_of(machines: Machines, kind: I64, representative: I64) -> tuple[Con
     welcome = machines.movable[representative][None, :] & (machines.group[:, None] == groups[None, :])
     free = machines.free[:, :, CPU]
     in_use = present @ np.where(double, 0, cpu) + (present[:, :1] @ np.where(double, cpu, 0))
-    told = np.column_stack([free, welcome, present.reshape(places, -1)])
-    _, first, alike = np.unique(told, axis=0, return_index=True, return_inverse=True)
+    traits = np.column_stack([free, welcome, present.reshape(places, -1)])
+    _, first, alike = np.unique(traits, axis=0, return_index=True, return_inverse=True)
     contents = Contents(
         free=free[first],
         present=present[first],

@@ -148,8 +148,8 @@ class SnapshotWorld:
         if self._last is None:
             return [head, *machine_lines(self.snapshot, self.machines)]
         names, last = self.snapshot.machines, self._last
-        message = f"{head}: {last.item} {names[last.source]} → {names[last.target]}"
-        return [message, *machine_lines(self.snapshot, self.machines, last.source, last.target)]
+        title = f"{head}: {last.item} {names[last.source]} → {names[last.target]}"
+        return [title, *machine_lines(self.snapshot, self.machines, last.source, last.target)]
 
     def stage(self) -> Stage:
         """Machines with two NUMA nodes, each with gauges."""

@@ -32,14 +32,14 @@ REACH = 4.0
 @compiled
 def nearest(figures: F64, stands: F64) -> int:
     """The row of stands [K, FIGURES] that is nearest; -1 where all are beyond reach."""
-    found, least = -1, REACH**2
+    best, least = -1, REACH**2
     for expert in range(stands.shape[0]):
         apart = 0.0
         for place in range(figures.size):
             apart += ((stands[expert, place] - figures[place]) / WIDTHS[place]) ** 2
         if apart <= least:
-            found, least = expert, apart
-    return found
+            best, least = expert, apart
+    return best
 
 
 @compiled

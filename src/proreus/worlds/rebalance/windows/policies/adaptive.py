@@ -66,10 +66,10 @@ class Weighed:
 
     def note(self, figures: F64) -> str:
         """Who decides, in words."""
-        found = int(nearest(figures, self.stands))
-        if found < 0:
+        expert = int(nearest(figures, self.stands))
+        if expert < 0:
             return "The demand is unlike anything that was trained on: balance decides."
-        return f"Weights for a demand like {self.names[found]}."
+        return f"Weights for a demand like {self.names[expert]}."
 
 
 def price_of(wishes: Mapping[str, float]) -> float:

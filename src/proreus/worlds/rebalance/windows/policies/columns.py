@@ -12,8 +12,6 @@ NOTHING, RANDOM, HOTSPOT, BALANCE, LEARNED, ADAPTIVE = range(6)
 
 @packable
 class MoveRule(NamedTuple):
-    """A rule."""
-
     kind: I64  # [1]
     level: F64  # [1] of the hotspot rule: the share above which a node is hot; 0: the world's threshold
     weights: F64  # [features] of a learned scorer

@@ -23,9 +23,9 @@ def explained(name: str, weights: F64, observation: WindowObservation, decision:
         parts = zip(FEATURES, (weights * table[move]).tolist(), strict=True)
         scores = {feature: part for feature, part in parts if part} if learned else {}
         verdicts.append(Verdict(f"{pods[pod]} → {nodes[node]}", "", scores, sum(scores.values())))
-    message, chosen = "no further move", ""
+    outcome, chosen = "no further move", ""
     if isinstance(decision, Migrate):
-        message = f"{pods[decision.unit]} goes to {nodes[decision.target]}"
+        outcome = f"{pods[decision.unit]} goes to {nodes[decision.target]}"
         chosen = f"{pods[decision.unit]} → {nodes[decision.target]}"
     return Explanation(
         policy=name,
@@ -33,7 +33,7 @@ def explained(name: str, weights: F64, observation: WindowObservation, decision:
         decision=decision,
         verdicts=tuple(verdicts),
         note=_SCORED if learned else "This rule does not score moves.",
-        told=message,
+        told=outcome,
         chosen=chosen,
         place="move",
     )

@@ -91,7 +91,7 @@ class MovePolicy:
         weights, figures = self.weights, hosting_figures(observation.hosting)
         who = self.experts.note(figures) if self.experts is not None else ""
         if self.experts is not None:
-            found = int(nearest(figures, self.experts.stands))
-            weights = self.experts.weights[found] if found >= 0 else np.zeros(len(FEATURES))
+            expert = int(nearest(figures, self.experts.stands))
+            weights = self.experts.weights[expert] if expert >= 0 else np.zeros(len(FEATURES))
         explanation = explained(self.name, weights, observation, decision)
         return replace(explanation, note=f"{who} {explanation.note}".strip())

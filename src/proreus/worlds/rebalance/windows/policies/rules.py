@@ -97,13 +97,13 @@ def _cool_hottest(hosting: Hosting, level: float) -> int:
 @compiled
 def _coldest_for(hosting: Hosting, pod: int, level: float) -> int:
     """The coldest node that the pod may go to and that it does not make hot; -1: none."""
-    found, coldest = -1, 1e300
+    target, coldest = -1, 1e300
     for node in range(hosting.pods.size):
         if may_move(hosting, pod, node) and use_with(hosting, LAST, node, pod) <= level:
             heat = use_of(hosting, LAST, node)
             if heat < coldest:
-                found, coldest = node, heat
-    return found
+                target, coldest = node, heat
+    return target
 
 
 @compiled

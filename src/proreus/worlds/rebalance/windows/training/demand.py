@@ -30,5 +30,5 @@ def expert_weights(policy: MovePolicy, scenario: WindowScenario) -> F64 | None:
     """float64[features] of the expert for that demand; None where it is unlike all of theirs."""
     if policy.experts is None:
         return None
-    found = int(nearest(mean_figures(scenario), policy.experts.stands))
-    return None if found < 0 else policy.experts.weights[found]
+    expert = int(nearest(mean_figures(scenario), policy.experts.stands))
+    return None if expert < 0 else policy.experts.weights[expert]

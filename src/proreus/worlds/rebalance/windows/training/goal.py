@@ -157,7 +157,6 @@ class WindowsGoal:
         }
 
     def tensors(self, mean: F64) -> Arrays:
-        """The weights."""
         return {"weights": self._with(mean) if self._config.views else mean}
 
     def _with(self, searched: F64) -> F64:
@@ -183,8 +182,8 @@ class WindowsGoal:
             for scenario in scenarios
             for seed in seeds
         ]
-        found = np.array([job.result() for job in jobs])
-        return found.reshape(len(policies), len(scenarios), len(seeds), 3)
+        outcomes = np.array([job.result() for job in jobs])
+        return outcomes.reshape(len(policies), len(scenarios), len(seeds), 3)
 
     def _cost(self, played: F64) -> F64:
         """[policies, ...]: what each costs; played [policies, .., 3], the hotspot rule first."""

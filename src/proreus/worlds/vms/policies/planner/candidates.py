@@ -39,9 +39,9 @@ def candidates(observation: VmObservation, rule: VmRule, choice: int) -> list[in
         servers, flavours = observation.servers, observation.flavours
         scored = all_scores if rule.kind[rule.now[0]] == LEARNED else all_gap_scores
         scores = scored(servers, flavours, observation.lane, observation.flavour, rule)
-        found = np.argsort(-scores, kind="stable")
+        order = np.argsort(-scores, kind="stable")
         known: dict[tuple[bytes, ...], int] = {}
-        for place in found[np.isfinite(scores[found])].tolist():
+        for place in order[np.isfinite(scores[order])].tolist():
             known.setdefault(_state(observation, place), place)
             if len(known) == _BEST_SCORED:
                 break

@@ -40,7 +40,7 @@ class ObservedDemand:
 
     def see(self, observation: VmObservation, past: Past) -> None:
         """Remember who has left since, and who is asked about now; twice is as good as once."""
-        for machine in [one for one in self._since if one < past.machine and past.place[one] == NOWHERE]:
+        for machine in [seen for seen in self._since if seen < past.machine and past.place[seen] == NOWHERE]:
             stays = self._stays.setdefault(int(past.flavour[machine]), [])
             stays.append(observation.now - self._since.pop(machine))
             del stays[:-_REMEMBERED]
@@ -49,8 +49,8 @@ class ObservedDemand:
 
     def outlook(self, observation: VmObservation, past: Past) -> Outlook:
         """What futures from now on are drawn from."""
-        running = np.array([one for one in self._since if one < past.machine], dtype=np.int64)
-        ages = observation.now - np.array([self._since[one] for one in running.tolist()])
+        running = np.array([machine for machine in self._since if machine < past.machine], dtype=np.int64)
+        ages = observation.now - np.array([self._since[machine] for machine in running.tolist()])
         kinds = past.flavour[running]
         # One that still runs is known to have stayed so long, and held to stay as long again.
         known = {
@@ -98,8 +98,8 @@ class Stays(NamedTuple):
 
     def drawn(self, first: I64, flavour: I32, random: np.random.Generator) -> F64:
         """A stay for each machine, from the one named on to the longest of its flavour."""
-        found = first + (random.random(first.size) * (self.last[flavour] - first)).astype(np.int64)
-        return self.seconds[found]
+        index = first + (random.random(first.size) * (self.last[flavour] - first)).astype(np.int64)
+        return self.seconds[index]
 
 
 @dataclass(frozen=True)

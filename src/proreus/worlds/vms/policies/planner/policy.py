@@ -129,17 +129,17 @@ class VmPlanner:
         assert past is not None, "asked for only where something is told of it"
         random = np.random.default_rng((self.seed, past.run, past.machine))
         outlook = demand.outlook(observation, past)
-        found: list[list[float]] = []
+        rows: list[list[float]] = []
         for _ in self.effort.steps(self.clock, since):
             future = outlook.future(HORIZON, random)
             if future.flavour.size > table.board.place.size:
                 table.board = new_board(observation.servers, observation.flavours, 2 * future.flavour.size)
-            found.append([self._played(table, observation, future, place) for place in places])
-            if len(found) == self.effort.futures:
+            rows.append([self._played(table, observation, future, place) for place in places])
+            if len(rows) == self.effort.futures:
                 break
-            if len(found) == _FIRST_LOOK and all(len(set(row)) == 1 for row in found):
+            if len(rows) == _FIRST_LOOK and all(len(set(row)) == 1 for row in rows):
                 break
-        return np.array(found).reshape(len(found), len(places)).T
+        return np.array(rows).reshape(len(rows), len(places)).T
 
     def _played(self, table: _Table, observation: VmObservation, future: VmFuture, place: int) -> float:
         """What comes of a place; every future begins with what the base remembers of the cluster."""
