@@ -125,3 +125,15 @@ def test_the_scheduling_agent_loads_nothing_else_whoever_wrote_it_into_the_store
         assert "policy: " in core.refusal(Chosen(name)) and "--policy-folder" in core.refusal(Chosen(name))
         refusal = core.refusal(Chosen("kube", candidate=name))
         assert "--policy-folder" in refusal, "a candidate is asked in the shadow"
+
+
+@pytest.mark.parametrize(
+    "name", ["n" * 350, "/" + "n" * 300, "n/" * 3000, "é" * 200, f"{'n' * 300}.py:X", "a@" + "n" * 300]
+)
+def test_a_name_that_no_file_can_have_is_unknown(folder: Path, name: str) -> None:
+    for asked in (name, f"{folder}/{name}"):
+        with pytest.raises(UsageError, match="unknown policy"):
+            _admitted(folder, asked)
+        with pytest.raises(UsageError, match="unknown policy"):
+            POLICIES.make(asked)
+        assert POLICIES.is_own(asked)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from proreus.httpserver.connection_limits import Crowd, Step
 
@@ -30,6 +30,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def __init__(self, config: Config, crowd: Crowd, **named: Any) -> None:
         super().__init__(config, **named)
         self._crowd = crowd
+        self._answering: RequestResponseCycle | None = None
+        """The request that is being worked on; `cycle` is the last that was read, and may wait behind it."""
         self._rest = b""
         """What has come and is to be read when others have had their turn."""
         self._in_a_row = 0
@@ -48,9 +50,18 @@ class BoundedProtocol(HttpToolsProtocol):
         self._crowd.welcome(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self._answering is not None and not self._answering.response_complete:
+            # uvicorn tells only the last request that the client has gone: another would write to nobody,
+            # with a traceback in the log, or never hear of it.
+            self._answering.disconnected = True
+            self._answering.message_event.set()
         super().connection_lost(exc)
         self._rest = b""
         self._crowd.farewell(self)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._answering = cycle
+        super()._start_asgi_task(cycle, app)
 
     @property
     def address(self) -> str:

@@ -8,6 +8,7 @@ takes wishes), a policy that an installed package offers (entry points of the gr
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,8 @@ LEARNED = "learned"
 PLANNER = "planner"
 """Plays futures with another policy, whose name may follow an @."""
 AnyPolicy = Policy[Any, Any]
+_LONGEST_PATH, _LONGEST_PART = 4096, 255
+"""Bytes that the system takes."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,7 @@ class Catalogue:
     def is_own(self, name: str) -> bool:
         """Whether that is a rule or a checkpoint, and not code from elsewhere; what nobody knows is ours to
         refuse."""
-        if name.partition("@")[0] in self.rules or self.folder_of(name) is not None:
+        if not _can_stand(name) or name.partition("@")[0] in self.rules or self.folder_of(name) is not None:
             return True
         return not (":" in name or "/" in name or any(offered(name)) or Path(name).exists())
 
@@ -98,6 +101,8 @@ class Catalogue:
 
     def make(self, name: str, options: Any = None, seed: int = 0) -> AnyPolicy:
         """The policy of that name; a UsageError names the nearest one known."""
+        if not _can_stand(name):
+            raise unknown_name("policy", name[:_LONGEST_PART], self.names)
         chosen = options if options is not None or self.options is None else self.options()
         plain, at, _ = name.partition("@")
         rule = self.rules.get(plain)
@@ -126,6 +131,8 @@ class Catalogue:
         Paths come back resolved, so that what was checked is what is loaded; `NotAdmitted` where it is not to
         be loaded. Nothing is executed here.
         """
+        if not _can_stand(name):
+            raise unknown_name("policy", name[:_LONGEST_PART], self.names)
         plain, at, suffix = name.partition("@")
         rule = self.rules.get(plain)
         if rule is not None and (rule.takes or not at):
@@ -188,3 +195,9 @@ class Catalogue:
                 raise UsageError(f"policy {name!r}: a {card.kind!r} policy takes nothing behind an @")
             options = kind.told(options, suffix)
         return kind.make(name, load_checkpoint(folder, kind.encoding), folder, options, seed)
+
+
+def _can_stand(name: str) -> bool:
+    """Whether the system can be asked for a file of that name at all: one that is too long is an error."""
+    parts = re.split("[/:@]", name)
+    return len(name.encode()) < _LONGEST_PATH and all(len(part.encode()) <= _LONGEST_PART for part in parts)

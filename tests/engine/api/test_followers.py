@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
+import struct
 import threading
 import time
 from collections.abc import Iterator
 
 import httpx
 import pytest
+import uvloop
 
 from proreus.engine.api.server.application import ApiDependencies, create_app
 from proreus.engine.api.server.options import ApiLimits, ApiOptions
@@ -43,7 +46,11 @@ def quiet() -> Iterator[tuple[int, QuietLogs]]:
         await ending.wait()
         await server.stop()
 
-    thread = threading.Thread(target=lambda: asyncio.run(main()))
+    def run() -> None:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:  # as `proreus up` has it
+            runner.run(main())
+
+    thread = threading.Thread(target=run)
     thread.start()
     assert ready.wait(_SECONDS)
     port, loop = opened[0]
@@ -74,6 +81,39 @@ def test_followers_of_a_quiet_pod_lock_nobody_out(quiet: tuple[int, QuietLogs]) 
     for follower in followers:
         follower.close()
     _until(logs, 0)
+
+
+def test_who_asks_for_more_behind_it_and_hangs_up_is_noticed_too(quiet: tuple[int, QuietLogs]) -> None:
+    """What runs is then not the last request that was read."""
+    port, logs = quiet
+    ask = f"GET {_LOG}?follow=1 HTTP/1.1\r\nhost: localhost\r\n\r\n".encode()
+    followers = [socket.create_connection(("127.0.0.1", port), timeout=_SECONDS) for _ in range(20)]
+    for follower in followers:
+        follower.sendall(ask * 3)
+    _until(logs, 20)
+    for follower in followers:
+        assert follower.recv(12) == b"HTTP/1.1 200"
+        follower.close()
+    _until(logs, 0)
+
+
+def test_nothing_is_logged_of_those_who_hang_up_before_their_answers(
+    quiet: tuple[int, QuietLogs], caplog: pytest.LogCaptureFixture
+) -> None:
+    port, _ = quiet
+    ask = b"GET /openapi/v2 HTTP/1.1\r\nhost: localhost\r\n\r\n"
+    for reset in (True, False) * 10:
+        with socket.create_connection(("127.0.0.1", port), timeout=_SECONDS) as connection:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            connection.sendall(ask * 100)
+            time.sleep(0.05)
+            if reset:
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=_SECONDS) as client:
+        for _ in range(10):
+            assert client.get("/livez").status_code == 200
+            time.sleep(0.05)
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
 @pytest.mark.parametrize(

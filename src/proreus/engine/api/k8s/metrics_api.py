@@ -11,7 +11,7 @@ from proreus.engine.api.server.reply import Answer, Reply
 from proreus.engine.api.server.request import ApiRequest
 from proreus.engine.api.usage import MeasuredUsage, NodeMeasured, PodMeasured
 from proreus.engine.objects.kinds import NODE, NODE_METRICS, POD, POD_METRICS, Kind
-from proreus.engine.objects.selectors import selection
+from proreus.engine.objects.selectors import selection_asked
 
 WINDOW = "10s"
 """Nodes measure themselves so often: their use is a mean over this."""
@@ -36,11 +36,11 @@ class MetricsObjects:
         form = form_of(asked.accept, "")
         labels, fields = asked.query.get("labelSelector", ""), asked.query.get("fieldSelector", "")
         if target.kind is NODE_METRICS:
-            chosen = selection(NODE, labels, fields)
+            chosen = await selection_asked(NODE, labels, fields)
             nodes = await self._measured.nodes()
             items = [node_metrics(node) for node in nodes if chosen.matches(node.node)]
         else:
-            chosen = selection(POD, labels, fields)
+            chosen = await selection_asked(POD, labels, fields)
             pods = await self._measured.pods(target.namespace)
             items = [pod_metrics(pod) for pod in pods if chosen.matches(pod.pod)]
         return Reply.of(form.many(target.kind, items, {}))

@@ -24,7 +24,7 @@ from proreus.engine.objects.kinds import Kind
 from proreus.engine.objects.lifecycle import check_may_go
 from proreus.engine.objects.offload import at_the_desk
 from proreus.engine.objects.registry import Registry
-from proreus.engine.objects.selectors import Selection, selection
+from proreus.engine.objects.selectors import Selection, selection_asked
 from proreus.engine.watch.subscription import WatchSelector
 
 _SMALL_LIST = 64 * 1024
@@ -58,7 +58,7 @@ class ResourceHandlers:
     async def list(self, target: RequestTarget, asked: ApiRequest) -> Answer:
         """All objects, or those that were selected; in portions where that is asked for."""
         form = _form(asked)
-        chosen = _selection(target.kind, asked)
+        chosen = await _selection(target.kind, asked)
         limit = asked.number("limit") or 0
         after, revision = _read_continue(asked.query.get("continue", ""), target.kind)
         version = asked.number("resourceVersion") or 0
@@ -81,7 +81,7 @@ class ResourceHandlers:
 
     async def watch(self, target: RequestTarget, asked: ApiRequest) -> Answer:
         """Changes as they come; `name` narrows it to one object."""
-        chosen = _selection(target.kind, asked)
+        chosen = await _selection(target.kind, asked)
         version = asked.number("resourceVersion")
         initial = asked.flag("sendInitialEvents")
         if initial and asked.query.get("resourceVersionMatch") != "NotOlderThan":
@@ -150,7 +150,7 @@ class ResourceHandlers:
 
     async def delete_all(self, target: RequestTarget, asked: ApiRequest) -> Answer:
         """All that were selected go, or begin to."""
-        chosen = _selection(target.kind, asked)
+        chosen = await _selection(target.kind, asked)
         options = await deletion_options(asked)
         listed = await self._registry.list(target.kind, target.namespace)
         leaving = await chosen_of(listed.items, chosen)
@@ -185,8 +185,10 @@ def _form(asked: ApiRequest) -> Form:
     return form_of(asked.accept, asked.query.get("includeObject", ""))
 
 
-def _selection(kind: Kind, asked: ApiRequest) -> Selection:
-    return selection(kind, asked.query.get("labelSelector", ""), asked.query.get("fieldSelector", ""))
+async def _selection(kind: Kind, asked: ApiRequest) -> Selection:
+    return await selection_asked(
+        kind, asked.query.get("labelSelector", ""), asked.query.get("fieldSelector", "")
+    )
 
 
 def _named(name: str, chosen: Selection) -> Any:

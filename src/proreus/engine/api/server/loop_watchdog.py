@@ -21,7 +21,7 @@ class Watchdog:
         self.process = 0.0
         """The most that all threads of the process worked between two: however loaded the machine is, this
         much is ours."""
-        self._recent = 0.0
+        self._recent = self._recent_own = 0.0
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -31,10 +31,17 @@ class Watchdog:
             held = time.perf_counter() - before - self._every_seconds
             self._recent = max(self._recent, held)
             self.longest = max(self.longest, held)
-            self.own = max(self.own, time.thread_time() - own)
+            worked = time.thread_time() - own
+            self._recent_own = max(self._recent_own, worked)
+            self.own = max(self.own, worked)
             self.process = max(self.process, time.process_time() - process)
 
     def take(self) -> float:
         """The longest since this was last asked."""
         recent, self._recent = self._recent, 0.0
+        return recent
+
+    def take_own(self) -> float:
+        """The most that the loop's thread itself worked in one go, since this was last asked."""
+        recent, self._recent_own = self._recent_own, 0.0
         return recent

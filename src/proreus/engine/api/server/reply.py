@@ -12,6 +12,7 @@ import msgspec
 
 from proreus.engine.api.server.request import Receive, Send
 from proreus.engine.objects.errors import StatusError
+from proreus.engine.objects.offload import LoopPauses
 
 Header = tuple[bytes, bytes]
 _JSON = b"application/json"
@@ -102,6 +103,7 @@ async def _send_pieces(stream: Stream, send: Send, headers: list[Header]) -> Non
 async def _send_rest(
     first: asyncio.Future[bytes | None], pieces: AsyncGenerator[bytes, None], send: Send
 ) -> None:
+    pauses = LoopPauses()
     try:
         piece = await first
         while piece is not None:
@@ -109,6 +111,8 @@ async def _send_rest(
             for start in range(0, len(piece), _PART_BYTES):
                 part = piece if len(piece) <= _PART_BYTES else piece[start : start + _PART_BYTES]
                 await send({"type": "http.response.body", "body": part, "more_body": True})
+                if pauses.due:  # whoever takes all that is sent would have the loop to itself
+                    await pauses.take()
             piece = await anext(pieces, None)
     except StatusError as refused:  # the client has its 200 already
         await send({"type": "http.response.body", "body": f"{refused}\n".encode(), "more_body": True})

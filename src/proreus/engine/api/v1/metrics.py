@@ -71,6 +71,12 @@ def families(
         {(): watchdog.take()},
     )
     yield _family(
+        "proreus_api_loop_worked_seconds",
+        "gauge",
+        "CPU time of the loop at most while nothing was answered, since this was last read.",
+        {(): watchdog.take_own()},
+    )
+    yield _family(
         "proreus_api_loop_held_longest_seconds",
         "gauge",
         "The same, since the start.",

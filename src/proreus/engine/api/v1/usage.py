@@ -12,7 +12,7 @@ from proreus.engine.objects.errors import BadRequest
 from proreus.engine.objects.kinds import NODE, POD
 from proreus.engine.objects.registry import Registry
 from proreus.engine.objects.resource_amounts import Amounts, read_amounts, requests_of, total
-from proreus.engine.objects.selectors import selection
+from proreus.engine.objects.selectors import selection_asked
 from proreus.engine.runtimes.protocol import GpuUse
 from proreus.engine.runtimes.stats import Trend, Trends
 from proreus.model.resources import CPU, MEMORY
@@ -34,7 +34,7 @@ class UsageRoutes:
     async def nodes(self, asked: ApiRequest) -> dict[str, Any]:
         """Rows of nodes."""
         sort, limit, points, day = _read(asked)
-        chosen = selection(NODE, asked.query.get("labelSelector", ""))
+        chosen = await selection_asked(NODE, asked.query.get("labelSelector", ""))
         requested: dict[str, Counter[str]] = {}
         for pod in (await self._registry.list(POD)).items:
             node = pod["spec"].get("nodeName")
@@ -56,7 +56,9 @@ class UsageRoutes:
     async def pods(self, asked: ApiRequest) -> dict[str, Any]:
         """Rows of pods, of one namespace or of all."""
         sort, limit, points, day = _read(asked)
-        chosen = selection(POD, asked.query.get("labelSelector", ""), asked.query.get("fieldSelector", ""))
+        chosen = await selection_asked(
+            POD, asked.query.get("labelSelector", ""), asked.query.get("fieldSelector", "")
+        )
         measured = await self._measured.pods(asked.query.get("namespace", ""))
         found = [one for one in measured if chosen.matches(one.pod)]
         found.sort(key=lambda one: _order(sort, one.cpu, one.memory, one.pod))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import posixpath
 import shutil
 import stat
 from collections.abc import Callable, Mapping, Sequence
@@ -66,6 +67,9 @@ class Volumes:
             volume = stated.get(mount["name"])
             if volume is None:
                 raise LaunchRefused(UNRESOLVED, f"volume {mount['name']!r} is not among the pod's")
+            if posixpath.normpath(f"/{mount['mountPath']}").strip("/") == "":
+                taken = f"mountPath {mount['mountPath']} is the container's root, which no volume can take"
+                raise LaunchRefused(UNRESOLVED, taken)
             sub = expanded(str(mount.get("subPathExpr") or ""), variables) or str(mount.get("subPath") or "")
             try:
                 standing = await self._stand(volume)

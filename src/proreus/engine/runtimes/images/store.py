@@ -14,13 +14,17 @@ from typing import Any
 
 from proreus.engine.runtimes.images.archive import Manifest, read_archive
 from proreus.engine.runtimes.images.checked_stream import BadArchive
-from proreus.engine.runtimes.images.layers import Allowance, apply_layer, tree_size
+from proreus.engine.runtimes.images.layers import Allowance, apply_layer, scoped, tree_size
 from proreus.engine.runtimes.images.reference import full_name
 from proreus.engine.runtimes.protocol import Image
 from proreus.model.errors import UsageError
 
 _INDEX = "images.json"
 _DRAFT = ".draft-"
+_KERNELS = ("dev", "proc", "sys")
+"""Folders that a runtime fills for every container."""
+_LONGEST_TABLE = 1024 * 1024
+"""Bytes of /etc/passwd that are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +62,11 @@ class Unpacked:
         return {name: value for name, equals, value in pairs if equals}
 
     def user(self) -> tuple[int | None, int | None]:
-        """By number; names are looked up in the image's own /etc/passwd and /etc/group."""
+        """By number; names are looked up in the image's own /etc/passwd and /etc/group, wherever links in it
+        lead. Raises `BadArchive`: who is not in it is not root instead."""
         user, _, group = str(self.config.get("User") or "").partition(":")
-        uid, usual = _number(self.root / "etc/passwd", user)
-        gid, _ = _number(self.root / "etc/group", group)
+        uid, usual = _number(self.root, "passwd", user)
+        gid, _ = _number(self.root, "group", group)
         return uid, gid if gid is not None else usual
 
 
@@ -75,6 +80,11 @@ def unpack(manifest: Manifest, root: Path, allowance: Allowance, path: Path) -> 
                 raise BadArchive(f"a layer unpacks to {found}, not {layer.unpacked_digest}")
         except BadArchive as error:
             raise BadArchive(str(error), file=path) from error
+    for name in _KERNELS:
+        place = root / name
+        if place.is_symlink() or (place.exists() and not place.is_dir()):
+            # runc makes devices and links by that path: it would make them where a link leads to.
+            raise BadArchive(f"its /{name} is no folder", file=path)
 
 
 class ImageStore:
@@ -233,16 +243,19 @@ class ImageStore:
         draft.replace(self._folder / _INDEX)
 
 
-def _number(table: Path, name: str) -> tuple[int | None, int | None]:
-    """The third and fourth field of a line in a file like /etc/passwd."""
+def _number(root: Path, table: str, name: str) -> tuple[int | None, int | None]:
+    """The third and fourth field of a line in /etc/passwd, or another file like it."""
     if not name:
         return None, None
     if name.isdigit():
         return int(name), None
-    if table.is_file() and not table.is_symlink():
-        for line in table.read_text(errors="replace").splitlines():
+    file = scoped(root, ("etc", table))
+    if file.is_file():
+        with file.open("rb") as source:
+            lines = source.read(_LONGEST_TABLE).decode(errors="replace").splitlines()
+        for line in lines:
             fields = line.split(":")
             if fields[0] == name and len(fields) > 2 and fields[2].isdigit():
                 group = fields[3] if len(fields) > 3 else ""
                 return int(fields[2]), int(group) if group.isdigit() else None
-    return None, None
+    raise BadArchive(f"unable to find {name[:100]!r}: no matching entries in the image's /etc/{table}")

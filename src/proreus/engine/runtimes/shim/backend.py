@@ -22,6 +22,7 @@ from proreus.engine.runtimes.backend import (
 from proreus.engine.runtimes.cgroups import CgroupLimits, Cgroups, CgroupUsage, Unwritable
 from proreus.engine.runtimes.commands import collected
 from proreus.engine.runtimes.folder_removal import remove_tree
+from proreus.engine.runtimes.images.checked_stream import BadArchive
 from proreus.engine.runtimes.images.reference import digested
 from proreus.engine.runtimes.images.store import ImageStore, Unpacked
 from proreus.engine.runtimes.options import MachineOptions
@@ -282,7 +283,10 @@ def user_of(plan: ContainerPlan, unpacked: Unpacked | None) -> tuple[int | None,
 
     uid, gid = stated("runAsUser"), stated("runAsGroup")
     if uid is None and unpacked is not None:
-        uid, own = unpacked.user()
+        try:
+            uid, own = unpacked.user()
+        except BadArchive as error:
+            raise LaunchRefused("CreateContainerError", str(error)) from error
         gid = own if gid is None else gid
     if stated("runAsNonRoot") and (uid == 0 or (uid is None and os.geteuid() == 0)):
         raise LaunchRefused("CreateContainerConfigError", "container has runAsNonRoot and would run as root")
