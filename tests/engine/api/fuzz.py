@@ -216,7 +216,8 @@ def fuzz(seconds: float, seed: int, folder: Path) -> dict[str, Any]:
     finally:
         ending.set()
         engine.end(signal.SIGKILL)
-        probe.kill()
+        if probe.pid is not None:  # the engine never began otherwise
+            probe.kill()
     return _report(run.found, waits, seed, time.monotonic() - began) | {
         "alive": unscheduled != _ENDED,
         "unscheduled_afterwards": unscheduled,
