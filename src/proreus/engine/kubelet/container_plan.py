@@ -10,7 +10,7 @@ from proreus.engine.kubelet.container_env import ALLOCATABLE, environment, expan
 from proreus.engine.kubelet.gpu_allocation import GpuAllocation
 from proreus.engine.kubelet.pod_record import PodRecord
 from proreus.engine.kubelet.termination_message import stand_message
-from proreus.engine.kubelet.volumes.manager import Volumes
+from proreus.engine.kubelet.volumes.pod_volumes import Volumes
 from proreus.engine.runtimes.backend import ContainerPlan
 from proreus.engine.runtimes.config_refs import References
 from proreus.engine.runtimes.options import MachineOptions
