@@ -17,6 +17,7 @@ from proreus.cli.cluster.flags import (
     Deciding,
     Judging,
     Machine,
+    Offered,
     Silence,
     SimulatedNodeFlags,
     check_prefix,
@@ -58,6 +59,7 @@ class AgentArguments:
     """Also run the scheduling and task agents; they wait while those of another process lead."""
     machine: Machine = field(default_factory=Machine)
     nodes: SimulatedNodeFlags = field(default_factory=SimulatedNodeFlags)
+    offered: Offered = field(default_factory=Offered)
     deciding: Deciding = field(default_factory=Deciding)
     silence: Silence = field(default_factory=Silence)
     judging: Judging = field(default_factory=Judging)
@@ -83,10 +85,11 @@ def run(words: Sequence[str]) -> int:
     with told_to_end() as ending:
         options = _options(arguments, name, folder)
         with only_one(make_state_dir(folder), LockPurpose.AGENT) as holder:
-            from proreus.cli.cluster.options import identity_of
+            from proreus.cli.cluster.options import identity_of, measured
 
             say(arguments.common, "starting")
             options = replace(options, identity=identity_of(options.store, holder))
+            options = measured(options, arguments.offered)
             ended = run_until_told(ending, options, lambda engine: _announce(arguments, name, engine))
             say(arguments.common, f"ended{running_on(ended)}")
     return 0
@@ -115,7 +118,7 @@ def _options(arguments: AgentArguments, name: str, folder: Path) -> EngineOption
     naming = Naming(f"{name}-", name, folder, arguments.common.seed)
     return EngineOptions(
         store=arguments.store,
-        nodes=node_options(arguments.machine, arguments.nodes, naming),
+        nodes=node_options(arguments.machine, arguments.nodes, naming, arguments.offered),
         deciding=(deciding_options(arguments.deciding, arguments.common.seed) if arguments.standby else None),
         api=None,
         patience=patience_options(arguments.silence),

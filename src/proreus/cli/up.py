@@ -13,7 +13,15 @@ import tyro
 
 from proreus.cli.arguments import CommonArguments, parse, prepare
 from proreus.cli.cluster.engine_process import run_until_told, say
-from proreus.cli.cluster.flags import Deciding, Judging, Machine, Silence, SimulatedNodeFlags, check_together
+from proreus.cli.cluster.flags import (
+    Deciding,
+    Judging,
+    Machine,
+    Offered,
+    Silence,
+    SimulatedNodeFlags,
+    check_together,
+)
 from proreus.cli.cluster.host_name import machine_name
 from proreus.cli.cluster.lock import only_one, only_one_up
 from proreus.cli.cluster.node_messages import (
@@ -88,6 +96,7 @@ class UpArguments:
     """Start though the store lacks what was acknowledged, or is empty while pods run: with what is there."""
     machine: Machine = field(default_factory=Machine)
     nodes: SimulatedNodeFlags = field(default_factory=SimulatedNodeFlags)
+    offered: Offered = field(default_factory=Offered)
     deciding: Deciding = field(default_factory=Deciding)
     silence: Silence = field(default_factory=Silence)
     judging: Judging = field(default_factory=Judging)
@@ -108,9 +117,10 @@ def run(words: Sequence[str]) -> int:
     with told_to_end() as ending:
         options = _options(arguments, folder)
         with only_one(make_state_dir(folder)) as holder, _alone_on(options.store):
-            from proreus.cli.cluster.options import identity_of, secured
+            from proreus.cli.cluster.options import identity_of, measured, secured
 
             options, own = secured(replace(options, identity=identity_of(options.store, holder)), folder)
+            options = measured(options, arguments.offered)
             _tell_of_containers(arguments, folder)
             say(arguments.common, "starting")
             with ExitStack() as starting:
@@ -144,7 +154,7 @@ def _options(arguments: UpArguments, folder: Path) -> EngineOptions:
     naming = Naming(NODE_PREFIX, machine_name(), folder, arguments.common.seed)
     return EngineOptions(
         store=store,
-        nodes=node_options(arguments.machine, arguments.nodes, naming),
+        nodes=node_options(arguments.machine, arguments.nodes, naming, arguments.offered),
         deciding=deciding_options(arguments.deciding, arguments.common.seed, folder.absolute() / "models"),
         api=api_options(arguments),
         patience=patience_options(arguments.silence),

@@ -9,6 +9,8 @@ from decimal import Decimal, InvalidOperation, Overflow
 from types import MappingProxyType
 
 MIB = 1024 * 1024
+BYTES_PER_MB = 1_000_000
+"""Rates of disks are stated in these, as their makers do."""
 GIB = 1024 * MIB
 
 # Names under which Kubernetes objects carry the resources that have a column of their own.

@@ -11,13 +11,14 @@ from typing import Annotated, Literal
 import tyro
 
 from proreus.model.errors import UsageError
-from proreus.model.resources import parse_quantity
+from proreus.model.resources import GPU, parse_quantity
 
 MOST_NODES = 5000
 _MOST_MILLISECONDS = 10_000.0
 SIGN_OF_LIFE_SECONDS = 10.0
 """Nodes renew their leases so often: who is waited for less is lost at once."""
 _MOST_SECONDS = 86_400.0
+_RESOURCE = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _PREFIX = re.compile(r"[a-z0-9]([-a-z0-9.]{0,230}[-a-z0-9])?")
 
 
@@ -69,6 +70,48 @@ class SimulatedNodeFlags:
         """What a node has, by the names of Kubernetes."""
         amounts = {"cpu": self.node_cpu, "memory": self.node_memory, "pods": "110"}
         return {**amounts, "nvidia.com/gpu": str(self.node_gpus)} if self.node_gpus else amounts
+
+
+_OWN_FLAGS = {GPU: "--node-gpus"}
+
+
+@dataclass(frozen=True)
+class Offered:
+    """What each node has besides CPU, memory and GPUs."""
+
+    node_resources: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=AMOUNT")] = ()
+    """Extended resources, as proreus.io/disk-mbps=80 (MB/s) proreus.io/network-mbps=1000 (Mbit/s)
+    example.com/licence=3. Disk and network of this machine are measured at the first start unless they are
+    named here; 0: it offers none."""
+
+    def __post_init__(self) -> None:
+        self.amounts()
+
+    def amounts(self) -> dict[str, int]:
+        """By name; raises `UsageError`."""
+        amounts: dict[str, int] = {}
+        for word in (word for words in self.node_resources for word in words.split(",")):
+            name, equals, amount = word.partition("=")
+            try:
+                if not equals or not _RESOURCE.fullmatch(name):
+                    raise ValueError(f"{word!r} is no resource such as proreus.io/disk-mbps=80")
+                if name in _OWN_FLAGS:
+                    raise ValueError(f"{name} has a flag of its own, {_OWN_FLAGS[name]}")
+                if parse_quantity(amount, scale=1000) % 1000:
+                    raise ValueError(f"{amount!r} of {name} is no whole number")
+                if name in amounts:
+                    raise ValueError(f"{name} stands there twice")
+                amounts[name] = parse_quantity(amount)
+            except ValueError as error:
+                raise UsageError(f"--node-resources: {error}") from None
+        return amounts
+
+    def some(self) -> dict[str, str]:
+        """Those of which there is something, as Kubernetes writes them."""
+        return {name: str(amount) for name, amount in self.amounts().items() if amount}
+
+
+NOTHING_OFFERED = Offered()
 
 
 def check_together(machine: Machine, nodes: SimulatedNodeFlags) -> None:

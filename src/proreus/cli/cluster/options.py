@@ -6,7 +6,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from proreus.cli.cluster.flags import Deciding, Judging, Machine, Silence, SimulatedNodeFlags
+from proreus.cli.cluster.flags import (
+    NOTHING_OFFERED,
+    Deciding,
+    Judging,
+    Machine,
+    Offered,
+    Silence,
+    SimulatedNodeFlags,
+)
 from proreus.cli.cluster.host_name import machine_address, machine_name
 from proreus.cli.cluster.lock import Holder
 from proreus.cli.cluster.tokens import own_tokens
@@ -15,6 +23,7 @@ from proreus.engine.api.server.options import ApiOptions
 from proreus.engine.controllers.nodes.lifecycle import Patience
 from proreus.engine.controllers.promotion.controller import PromotionOptions
 from proreus.engine.controllers.promotion.core import GateOptions
+from proreus.engine.kubelet.bandwidth import machine_bandwidth
 from proreus.engine.kubelet.runtime_factory import check_runtime, noted_socket
 from proreus.engine.node_host import MachineNode, SimulatedNodes
 from proreus.engine.objects.scheduler_config import Chosen
@@ -24,6 +33,7 @@ from proreus.httpserver.certificate_authority import Authority
 from proreus.httpserver.host_names import bare
 from proreus.httpserver.tls import check_credentials
 from proreus.model.files import check_writable
+from proreus.model.resources import DISK, NETWORK
 
 if TYPE_CHECKING:
     from proreus.cli.up import UpArguments
@@ -46,11 +56,13 @@ class Naming:
     seed: int
 
 
-def node_options(machine: Machine, nodes: SimulatedNodeFlags, naming: Naming) -> SimulatedNodes | MachineNode:
+def node_options(
+    machine: Machine, nodes: SimulatedNodeFlags, naming: Naming, offered: Offered = NOTHING_OFFERED
+) -> SimulatedNodes | MachineNode:
     """The nodes that this process runs."""
     if nodes.nodes is not None:
         names = tuple(f"{naming.prefix}{place + 1}" for place in range(nodes.nodes))
-        return SimulatedNodes(names, nodes.amounts(), naming.seed, naming.prefix)
+        return SimulatedNodes(names, nodes.amounts() | offered.some(), naming.seed, naming.prefix)
     options = replace(
         machine_options(naming.folder, machine.socket),
         host_paths=machine.allow_host_path,
@@ -58,7 +70,18 @@ def node_options(machine: Machine, nodes: SimulatedNodeFlags, naming: Naming) ->
         address=machine_address(),
     )
     check_runtime(machine.runtime, options)
+    options = replace(options, offered=offered.some())
     return MachineNode(naming.machine, options, machine.runtime)
+
+
+def measured(options: EngineOptions, offered: Offered) -> EngineOptions:
+    """With the machine's disk and network, where nobody said what they carry; writes in its folder."""
+    stated, node = offered.amounts(), options.nodes
+    if not isinstance(node, MachineNode) or {DISK, NETWORK} <= stated.keys():
+        return options
+    carried = machine_bandwidth(node.options.root)
+    offers = {name: amount for name, amount in carried.items() if name not in stated} | offered.some()
+    return replace(options, nodes=replace(node, options=replace(node.options, offered=offers)))
 
 
 def identity_of(store: str, holder: Holder) -> str:

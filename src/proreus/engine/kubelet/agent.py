@@ -69,8 +69,13 @@ class ResourceAgent:
 
     def __init__(self, node: str, capacity: Capacity, address: str) -> None:
         self.node, self.capacity, self.address = node, capacity, address
-        self._allocatable = read_amounts(capacity.allocatable)
+        self._allocatable = self._own = read_amounts(capacity.allocatable)
         self._held: dict[str, _Held] = {}
+
+    def offers(self, node: Object) -> None:
+        """The Node as the API has it: extended resources that somebody gave it count here, too."""
+        stated = read_amounts((node.get("status") or {}).get("allocatable"))
+        self._allocatable = stated | self._own
 
     def begin(self, pods: Iterable[Object], reports: Sequence[PodReport], now: Moment) -> list[Order]:
         """What the API has on this node, and what the runtime runs: those are adopted, strangers end."""

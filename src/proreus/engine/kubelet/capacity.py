@@ -8,6 +8,8 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+from proreus.engine.objects.resource_amounts import read_amounts
+from proreus.engine.runtimes.options import MachineOptions
 from proreus.engine.runtimes.protocol import Capacity
 from proreus.model.resources import CPU, EPHEMERAL, GPU, MEMORY, PODS, parse_quantity
 from proreus.version import __version__
@@ -21,16 +23,17 @@ _IDENTITIES = {
 }
 
 
-def machine_capacity(root: Path, reserved: Mapping[str, str], runtime: str, gpus: int = 0) -> Capacity:
-    """Cores that this process may use, memory, the disk below `root`, and GPUs."""
+def machine_capacity(options: MachineOptions, runtime: str, gpus: int = 0) -> Capacity:
+    """Cores that this process may use, memory, the disk below the root, GPUs, and what is offered."""
     amounts = {
         CPU: 1000 * len(os.sched_getaffinity(0)),
         MEMORY: _memory(),
-        EPHEMERAL: shutil.disk_usage(root).total,
+        EPHEMERAL: shutil.disk_usage(options.root).total,
         PODS: _MOST_PODS,
         **({GPU: gpus} if gpus else {}),
+        **{name: parse_quantity(text) for name, text in options.offered.items()},
     }
-    kept = {name: parse_quantity(text, scale=1000 if name == CPU else 1) for name, text in reserved.items()}
+    kept = read_amounts(options.reserved)
     left = {name: max(0, amount - kept.get(name, 0)) for name, amount in amounts.items()}
     info = {
         "architecture": {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine()),

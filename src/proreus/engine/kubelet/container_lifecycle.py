@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from proreus.engine.kubelet.bandwidth import not_held
 from proreus.engine.kubelet.handlers import Reached
 from proreus.engine.kubelet.hooks import HookFailed, hook_of, run_hook
 from proreus.engine.kubelet.pod_record import PodRecord, ended_report
@@ -105,6 +106,8 @@ class ContainerLifecycle:
             return
         standing.reports[name] = replace(standing.reports[name], reason="ContainerCreating", message="")
         self._tell_of(standing, name, container_events.created(name))
+        for notice in not_held(container_of(standing.pod, name), self._backend.no_disk_limits):
+            self._tell_of(standing, name, notice)
         ended = launched.ended
         never = ended is not None and ended.reason == "StartError"
         notice = container_events.failed(ended.message) if ended and never else container_events.started(name)

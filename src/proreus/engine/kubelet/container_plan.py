@@ -52,7 +52,7 @@ class Planner:
 
     def _allocatable(self) -> Mapping[str, str]:
         """What pods may have of this machine."""
-        return machine_capacity(self._options.root, self._options.reserved, "").allocatable
+        return machine_capacity(self._options, "").allocatable
 
     def volumes(self, standing: PodRecord, references: References) -> Volumes:
         """The pod's."""

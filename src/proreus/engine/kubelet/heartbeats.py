@@ -25,6 +25,7 @@ from proreus.engine.kubelet.node_status import (
     new_node,
     node_status,
     renewed_lease,
+    with_offers,
 )
 from proreus.engine.kubelet.usage.reporter import UsageReporter
 from proreus.engine.leader_election import FAREWELL_SECONDS
@@ -135,6 +136,13 @@ class Heartbeats:
         outcomes = await self._registry.create_many(NODE, made)
         stood = [name for name, outcome in zip(self._nodes, outcomes, strict=True) if _existed(outcome)]
         await self.put_right(stood)
+        await self._registry.commit_each(
+            [self._registry.editing(NODE, "", name, self._with_offers(name)) for name in stood]
+        )
+
+    def _with_offers(self, name: str) -> Change:
+        capacity = self._nodes[name].runtime.capacity()
+        return lambda node: with_offers(node, capacity)
 
     async def run(self) -> None:
         """Renew for ever, a part of the nodes at each beat."""

@@ -192,6 +192,8 @@ class ResourceHost:
     def _node_changed(self, event: ObjectEvent) -> None:
         """A node of ours that the API shows wrongly is put right; one that was deleted stays away."""
         name = name_of(event.object)
+        if name in self._agents and event.type != "DELETED":
+            self._agents[name].offers(event.object)
         if (
             name in self._nodes
             and event.type != "DELETED"

@@ -175,7 +175,7 @@ class MachineRuntime:
         """The machine's."""
         runtime = f"{self._backend.scheme}://{self._backend.version}"
         gpus = len(list_gpus(self._options.devices))
-        return machine_capacity(self._options.root, self._options.reserved, runtime, gpus)
+        return machine_capacity(self._options, runtime, gpus)
 
     async def unready(self) -> str:
         """Why pods could not run now though the runtime answers; "" where they can."""

@@ -17,6 +17,8 @@ from proreus.engine.runtimes.stats import CPU_DEVIATION, USED_CPU, USED_MEMORY
 LEASE_SECONDS = 40
 """So long a lease is good; its holder renews it every quarter of that."""
 _MOST_IMAGES = 50
+OFFERED = "proreus.io/offered-resources"
+"""Annotation of a Node: the extended resources that its agent offers; the others were given to it."""
 _INFO = {
     "architecture": "amd64",
     "bootID": "",
@@ -76,7 +78,7 @@ def new_node(spec: NodeSpec, state: NodeState, now: float) -> Object:
         "metadata": {"name": spec.name, "labels": labels},
         "spec": made,
     }
-    return {**node, "status": node_status(node, spec, state, now)}
+    return with_offers({**node, "status": node_status(node, spec, state, now)}, capacity)
 
 
 def node_status(standing: Mapping[str, Any], spec: NodeSpec, state: NodeState, now: float) -> dict[str, Any]:
@@ -91,8 +93,8 @@ def node_status(standing: Mapping[str, Any], spec: NodeSpec, state: NodeState, n
             condition["lastHeartbeatTime"] = moment
     status = {
         **before,
-        "capacity": dict(capacity.amounts),
-        "allocatable": dict(capacity.allocatable),
+        "capacity": _with_given(standing, "capacity", capacity.amounts),
+        "allocatable": _with_given(standing, "allocatable", capacity.allocatable),
         "conditions": conditions,
         "addresses": [
             {"type": "InternalIP", "address": spec.address},
@@ -105,6 +107,32 @@ def node_status(standing: Mapping[str, Any], spec: NodeSpec, state: NodeState, n
         largest = sorted(images, key=lambda image: (-image.size, image.names))[:_MOST_IMAGES]
         status["images"] = [{"names": list(image.names), "sizeBytes": image.size} for image in largest]
     return status
+
+
+def _with_given(standing: Mapping[str, Any], field: str, own: Mapping[str, str]) -> dict[str, str]:
+    """What the agent knows of the node, and extended resources that somebody else has given it.
+
+    What the agent itself offered before, and now does not, is no gift.
+    """
+    stated = (standing.get("status") or {}).get(field) or {}
+    annotations = standing["metadata"].get("annotations") or {}
+    offered = annotations.get(OFFERED, "").split(",")
+    given = {name: amount for name, amount in stated.items() if "/" in name and name not in (*own, *offered)}
+    return {**given, **own}
+
+
+def offered_annotation(capacity: Capacity) -> str:
+    """The extended resources that the agent offers, for whoever comes after it."""
+    return ",".join(sorted(name for name in capacity.amounts if "/" in name))
+
+
+def with_offers(node: Object, capacity: Capacity) -> Object:
+    """The node with the annotation; itself where it stands already."""
+    annotations = node["metadata"].get("annotations") or {}
+    offers = offered_annotation(capacity)
+    if annotations.get(OFFERED, "") == offers:
+        return node
+    return {**node, "metadata": {**node["metadata"], "annotations": {**annotations, OFFERED: offers}}}
 
 
 def _conditions(state: NodeState) -> list[Condition]:

@@ -140,6 +140,8 @@ class Backend(Protocol):
     """Of what runs the containers; known once `recover` is through."""
     trouble: str
     """See `PodRuntime.trouble`."""
+    no_disk_limits: str
+    """Why containers cannot be held to a rate of disk; "": they can."""
     needs_images: bool
     """Whether nothing can be run without its image."""
     own_files: bool

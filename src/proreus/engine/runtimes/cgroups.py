@@ -6,7 +6,7 @@ All containers of a runtime stand side by side below one parent of its own, at t
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,8 @@ _PERIOD = 100_000
 """Microseconds over which the kernel counts out the CPU."""
 _V1 = ("memory", "cpu", "cpuacct", "pids", "freezer")
 _V2 = ("cpu", "memory", "pids")
+_BLKIO, _IO = "blkio", "io"
+"""The controllers of disks, of version 1 and 2: containers run without them, but are not held back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,8 @@ class CgroupLimits:
     cpu_request: int
     """Thousandths of a core: its share when all want more than there is."""
     processes: int
+    disk: int | None = None
+    """Bytes a second, read and written each; None: no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +50,13 @@ class Unwritable(Exception):
 
 
 class Cgroups:
-    """See the module; `parent` is made if it is not there. Raises `Unwritable`."""
+    """See the module; `parent` is made if it is not there. Raises `Unwritable`.
 
-    def __init__(self, parent: str, mount: Path = MOUNT) -> None:
-        self._name, self._mount = parent, mount
+    disks: "MAJOR:MINOR" of those on which containers are held to what they may read and write.
+    """
+
+    def __init__(self, parent: str, mount: Path = MOUNT, disks: Sequence[str] = ()) -> None:
+        self._name, self._mount, self._disks = parent, mount, tuple(disks)
         self.version = 2 if (mount / "cgroup.controllers").exists() else 1
         try:
             if self.version == 2:
@@ -57,14 +64,26 @@ class Cgroups:
                 _enable(mount)
                 (mount / parent).mkdir(exist_ok=True)
                 _enable(mount / parent)
+                throttles = bool(self._disks) and _enable_io(mount) and _enable_io(mount / parent)
             else:
                 self._parents = {name: (mount / name).resolve() / parent for name in _V1}
                 for name, folder in self._parents.items():
                     if not (mount / name / "cgroup.procs").exists():
                         raise Unwritable(f"there is no cgroup controller {name} below {mount}")
                     folder.mkdir(exist_ok=True)
+                throttles = (mount / _BLKIO / "blkio.throttle.write_bps_device").exists()
+                if throttles:
+                    self._parents[_BLKIO] = (mount / _BLKIO).resolve() / parent
+                    self._parents[_BLKIO].mkdir(exist_ok=True)
         except OSError as error:
             raise Unwritable(f"{error.filename or mount}: {error.strerror}") from error
+        self.no_disk_limits = _no_disk_limits(self.version, throttles=throttles, disks=self._disks)
+        """Why containers cannot be held to a rate of disk; "": they can."""
+
+    def hold_disk(self, name: str, rate: int) -> None:
+        """Hold a cgroup that another program has made to so many bytes a second."""
+        for controller, file, value in self._disk_settings(rate):
+            self._file(controller, name, file).write_text(value)
 
     def make(self, name: str, limits: CgroupLimits) -> list[str]:
         """Its folders, one for each hierarchy; what stood there before is used on."""
@@ -136,9 +155,22 @@ class Cgroups:
     def _file(self, controller: str, name: str, file: str) -> Path:
         return self._parents["" if self.version == 2 else controller] / name / file
 
+    def _disk_settings(self, rate: int) -> Iterator[tuple[str, str, str]]:
+        """For reads and writes; the kernel counts what goes to the disk, not what stays in memory."""
+        if self.no_disk_limits:
+            return
+        for disk in self._disks:
+            if self.version == 2:
+                yield _IO, "io.max", f"{disk} rbps={rate} wbps={rate}"
+                continue
+            yield _BLKIO, "blkio.throttle.read_bps_device", f"{disk} {rate}"
+            yield _BLKIO, "blkio.throttle.write_bps_device", f"{disk} {rate}"
+
     def _settings(self, limits: CgroupLimits) -> Iterator[tuple[str, str, int | str]]:
         shares = max(2, limits.cpu_request * 1024 // 1000)
         quota = None if limits.cpu is None else max(1000, limits.cpu * _PERIOD // 1000)
+        if limits.disk is not None:
+            yield from self._disk_settings(limits.disk)
         if self.version == 2:
             # The kernel's weights go from 1 to 10,000 where shares go from 2 to 262,144.
             yield "cpu", "cpu.weight", min(10_000, 1 + (shares - 2) * 9999 // 262_142)
@@ -164,6 +196,24 @@ def _enable(folder: Path) -> None:
     for controller in _V2:
         if controller not in active:
             (folder / "cgroup.subtree_control").write_text(f"+{controller}")
+
+
+def _enable_io(folder: Path) -> bool:
+    """Children of this cgroup get the controller of disks, where the kernel offers it here."""
+    if _IO not in (folder / "cgroup.controllers").read_text().split():
+        return False
+    if _IO not in (folder / "cgroup.subtree_control").read_text().split():
+        (folder / "cgroup.subtree_control").write_text(f"+{_IO}")
+    return True
+
+
+def _no_disk_limits(version: int, *, throttles: bool, disks: Sequence[str]) -> str:
+    if not disks:
+        return "the node's folder lies on no disk of its own"
+    if not throttles:
+        controller = _IO if version == 2 else _BLKIO
+        return f"this machine's cgroups have no controller {controller} that throttles"
+    return ""
 
 
 def _keyed(path: Path) -> dict[str, int]:

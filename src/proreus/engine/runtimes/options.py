@@ -45,6 +45,8 @@ class MachineOptions:
     """Between attempts to start what cannot be started yet."""
     reserved: Mapping[str, str] = field(default_factory=dict)
     """What the machine keeps for itself, by resource."""
+    offered: Mapping[str, str] = field(default_factory=dict)
+    """Extended resources that the node has besides what is found on the machine."""
     socket: Path = Path("/run/containerd/containerd.sock")
     """Where containerd answers."""
     namespace: str = "k8s.io"

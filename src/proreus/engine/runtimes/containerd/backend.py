@@ -28,6 +28,7 @@ from proreus.engine.runtimes.backend import (
     RecoveredContainer,
     Written,
 )
+from proreus.engine.runtimes.block_devices import disks_of
 from proreus.engine.runtimes.cgroups import Cgroups, CgroupUsage, Unwritable
 from proreus.engine.runtimes.commands import collected
 from proreus.engine.runtimes.container_events import sandbox_failed
@@ -50,10 +51,12 @@ from proreus.engine.runtimes.protocol import (
     RuntimeAway,
     RuntimeRefused,
 )
-from proreus.engine.runtimes.shim.backend import refuse_privileges
+from proreus.engine.runtimes.shim.backend import limits_of, refuse_privileges
 from proreus.engine.runtimes.shim.shim import kill_container, members, put_aside
 from proreus.model.errors import UsageError
 
+_USUAL_ROOT = Path("/var/lib/containerd")
+"""Where containerd keeps the files of containers unless it is told otherwise."""
 _POLL_SECONDS, _LOOK_SECONDS = 0.2, 1.0
 _AWAY_SECONDS = 5.0
 """So long containerd may not answer before the node counts as unwell: it may be started anew."""
@@ -86,9 +89,11 @@ class ContainerdBackend:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._something = asyncio.Event()
         try:
-            self._cgroups: Cgroups | None = Cgroups(options.own_name)
-        except Unwritable:
-            self._cgroups = None
+            disks = disks_of((options.root, *options.host_paths, _USUAL_ROOT))
+            self._cgroups: Cgroups | None = Cgroups(options.own_name, disks=disks)
+            self.no_disk_limits = self._cgroups.no_disk_limits
+        except Unwritable as error:
+            self._cgroups, self.no_disk_limits = None, str(error)
 
     async def recover(self, uids: Sequence[str]) -> Mapping[str, Sequence[RecoveredContainer]]:
         """Sandboxes and containers by the labels that were given to them."""
@@ -175,6 +180,7 @@ class ContainerdBackend:
         self._logs[id] = log
         try:
             await self._cri.call("StartContainer", cri.StartContainerRequest(container_id=id))
+            self._hold_disk(plan, id)
             return replace(_launched((await self._status(id)).status), ended=None)
         except grpc.aio.AioRpcError as error:
             if error.code() in _UNCLEAR:  # it may run: the next attempt looks, and begins nothing twice
@@ -182,6 +188,13 @@ class ContainerdBackend:
             await self._remove(id)
             now = time.time()
             return Launched(id, now, ContainerExit(128, "StartError", _details(error), now))
+
+    def _hold_disk(self, plan: ContainerPlan, id: str) -> None:
+        """CRI has no word for it: the cgroup that containerd has made is held directly."""
+        rate = limits_of(plan, 0).disk
+        if rate is not None and self._cgroups is not None:
+            with contextlib.suppress(FileNotFoundError):  # it has ended already
+                self._cgroups.hold_disk(id, rate)
 
     async def _begun(self, plan: ContainerPlan) -> Launched | None:
         """What an agent that was killed had under way: it is not begun a second time."""

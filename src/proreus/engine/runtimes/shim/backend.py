@@ -19,6 +19,7 @@ from proreus.engine.runtimes.backend import (
     RecoveredContainer,
     Written,
 )
+from proreus.engine.runtimes.block_devices import disks_of
 from proreus.engine.runtimes.cgroups import CgroupLimits, Cgroups, CgroupUsage, Unwritable
 from proreus.engine.runtimes.commands import collected
 from proreus.engine.runtimes.folder_removal import remove_tree
@@ -38,7 +39,7 @@ from proreus.engine.runtimes.shim import client
 from proreus.engine.runtimes.shim.attach import attach_kept
 from proreus.engine.runtimes.shim.shim import members
 from proreus.model.files import make_private_folder
-from proreus.model.resources import CPU, MEMORY
+from proreus.model.resources import BYTES_PER_MB, CPU, DISK, MEMORY
 
 LOG = "log"
 _IMAGE = "image"
@@ -79,9 +80,10 @@ class ShimBackend(ABC):
         self.no_cgroups = "they were not wanted"
         if options.cgroups:
             try:
-                self.cgroups = Cgroups(options.own_name)
+                self.cgroups = Cgroups(options.own_name, disks=disks_of((options.root, *options.host_paths)))
             except Unwritable as error:
                 self.no_cgroups = str(error)
+        self.no_disk_limits = self.no_cgroups if self.cgroups is None else self.cgroups.no_disk_limits
 
     @abstractmethod
     def specification(self, plan: ContainerPlan, folder: Path, unpacked: Unpacked | None) -> dict[str, Any]:
@@ -249,7 +251,9 @@ def limits_of(plan: ContainerPlan, processes: int) -> CgroupLimits:
     resources = plan.container.get("resources") or {}
     limits, requests = read_amounts(resources.get("limits")), read_amounts(resources.get("requests"))
     wanted = requests.get(CPU, limits.get(CPU, 0))
-    return CgroupLimits(limits.get(CPU), limits.get(MEMORY), wanted, processes)
+    disk = limits.get(DISK, requests.get(DISK))  # of an extended resource nobody has more than it asks for
+    rate = disk * BYTES_PER_MB if disk else None
+    return CgroupLimits(limits.get(CPU), limits.get(MEMORY), wanted, processes, rate)
 
 
 def refuse_privileges(plan: ContainerPlan, *, allowed: bool) -> None:

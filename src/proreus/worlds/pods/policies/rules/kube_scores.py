@@ -9,7 +9,7 @@ import math
 
 from proreus.kernels.arrays import F64, I64
 from proreus.kernels.jit import compiled
-from proreus.model.resources import COL_DISK, COL_NETWORK
+from proreus.model.resources import COL_NETWORK
 from proreus.worlds.pods.policies.rules.columns import (
     BALANCED,
     FIT,
@@ -385,10 +385,10 @@ def _count_domains(
 
 @compiled
 def bandwidth_score(allocatable: I64, free: I64, request: I64) -> int:
-    """LeastAllocated over network and disk, for pods that ask for them."""
+    """LeastAllocated over network, disk and extended resources, for pods that ask for them."""
     total = 0
     weight = 0
-    for r in (COL_NETWORK, COL_DISK):
+    for r in range(COL_NETWORK, request.shape[0]):
         if request[r] > 0 and allocatable[r] > 0:
             total += (free[r] - request[r]) * _TOP // allocatable[r]
             weight += 1
