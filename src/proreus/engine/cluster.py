@@ -19,6 +19,7 @@ from proreus.engine.api.server.application import ApiDependencies, create_app
 from proreus.engine.api.server.node_proxy import NodeRelay
 from proreus.engine.api.server.options import ApiOptions
 from proreus.engine.api.server.server import ApiServer
+from proreus.engine.controllers.namespaces.controller import note_api
 from proreus.engine.controllers.nodes.lifecycle import Patience
 from proreus.engine.controllers.promotion.controller import PromotionOptions
 from proreus.engine.kubelet.host import FOLLOWED, ResourceHost
@@ -243,8 +244,18 @@ class Engine:
         app = create_app(registry, options, around)
         server = ApiServer(app, options)
         self.port = server.port
+        if options.authority is not None or options.credentials is not None:
+            await note_api(registry, server.port, await asyncio.to_thread(_certificate, options))
         await server.start()
         stack.push_async_callback(server.stop)
+
+
+def _certificate(options: ApiOptions) -> str:
+    """By which the API is known: of the authority that signs its certificate, or that one itself (PEM)."""
+    if options.authority is not None:
+        return options.authority.certificate.read_text()
+    assert options.credentials is not None
+    return options.credentials[0].read_text()
 
 
 def _holds_some(folder: Path) -> bool:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 from proreus.engine.controllers.gc.controller import FOLLOWED as OF_HOUSEKEEPING
 from proreus.engine.controllers.gc.controller import GcController
+from proreus.engine.controllers.namespaces.controller import FOLLOWED as OF_NAMESPACES
+from proreus.engine.controllers.namespaces.controller import NamespaceController
 from proreus.engine.controllers.nodes.controller import FOLLOWED as OF_NODES
 from proreus.engine.controllers.nodes.controller import NodeHost
 from proreus.engine.controllers.nodes.lifecycle import Patience
@@ -85,11 +87,12 @@ class Controllers:
 
     def _parts(self, term: Term) -> Iterator[tuple[str, Part]]:
         registry, timers = self._registry, self._timers
-        kinds = dict.fromkeys((*OF_TASKS, *OF_NODES, *OF_HOUSEKEEPING, *OF_TRACING))
+        kinds = dict.fromkeys((*OF_TASKS, *OF_NODES, *OF_HOUSEKEEPING, *OF_NAMESPACES, *OF_TRACING))
         informers = {kind: SharedInformer(registry, kind) for kind in kinds}
         tasks = TaskHost(registry, timers, informers, term)
         nodes = NodeHost(registry, timers, informers, self._patience, term)
         housekeeping = GcController(registry, timers, informers, term=term)
+        namespaces = NamespaceController(registry, timers, informers, term)
         recorder = TraceRecorder(registry, timers, informers, term)
         promoter = Promoter(registry, timers, term, self._promotion)
         for kind, informer in informers.items():
@@ -97,5 +100,6 @@ class Controllers:
         yield "the task agents", tasks.run
         yield "the nodes' lifecycle", nodes.run
         yield "the housekeeping", housekeeping.run
+        yield "what every namespace has", namespaces.run
         yield "the trace of pods", recorder.run
         yield "the promotion of candidates", promoter.run

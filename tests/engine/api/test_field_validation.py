@@ -53,3 +53,57 @@ def test_unknown_fields_are_warned_of_unless_another_answer_is_asked_for(
 def test_another_word_for_it_is_refused(client: httpx.Client) -> None:
     answer = _send(client, "POST", "odd", "Loud")
     assert answer.status_code == 400 and "fieldValidation" in answer.json()["message"]
+
+
+_TWICE = """{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "%s",
+ "labels": {"a": "1", "a": "2"}}, "odd": 1, "data": {"key": "first"}, "data": {"key": "second"}}"""
+
+
+def test_fields_that_stand_twice_are_told_beside_unknown_ones(client: httpx.Client) -> None:
+    media = {"content-type": "application/json"}
+    strict = client.post(
+        _PATH, params={"fieldValidation": "Strict"}, headers=media, content=_TWICE % "strict"
+    )
+    assert strict.status_code == 400
+    assert strict.json()["message"].endswith(
+        'strict decoding error: unknown field "odd", duplicate field "data", '
+        'duplicate field "metadata.labels.a"'
+    )
+    warned = client.post(_PATH, headers=media, content=_TWICE % "warned")
+    assert warned.status_code == 201 and warned.json()["data"] == {"key": "second"}
+    assert '299 - "duplicate field \\"data\\""' in warned.headers.get_list("warning")
+    ignored = client.post(
+        _PATH, params={"fieldValidation": "Ignore"}, headers=media, content=_TWICE % "ignored"
+    )
+    assert ignored.status_code == 201 and not ignored.headers.get_list("warning")
+
+
+def test_the_same_in_yaml_and_inside_lists(client: httpx.Client) -> None:
+    body = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: yaml}\ndata: {a: x, b: y, a: z}\n"
+    query = {"fieldManager": "test", "fieldValidation": "Strict"}
+    media = {"content-type": "application/apply-patch+yaml"}
+    answer = client.patch(f"{_PATH}/yaml", params=query, headers=media, content=body)
+    assert answer.status_code == 400 and 'duplicate field "data.a"' in answer.json()["message"]
+    pod = '{"metadata": {"name": "p"}, "spec": {"containers": [{"name": "a", "image": "b", "image": "c"}]}}'
+    refused = client.post(
+        "/api/v1/namespaces/default/pods",
+        params={"fieldValidation": "Strict"},
+        headers={"content-type": "application/json"},
+        content=pod,
+    )
+    assert refused.status_code == 400
+    assert 'duplicate field "spec.containers[0].image"' in refused.json()["message"]
+
+
+def test_a_table_of_what_has_none_is_not_acceptable(client: httpx.Client) -> None:
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": {"namespace": "default", "verb": "get", "resource": "services"}},
+    }
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    accept = {"accept": "application/json;as=Table;g=meta.k8s.io;v=v1"}
+    assert client.post(path, json=review, headers=accept).status_code == 406
+    either = {"accept": "application/json;as=Table;g=meta.k8s.io;v=v1,application/json"}
+    assert client.post(path, json=review, headers=either).status_code == 201
+    assert client.post(path, json=review).status_code == 201

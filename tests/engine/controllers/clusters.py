@@ -10,6 +10,8 @@ from typing import Any
 
 from proreus.engine.controllers.gc.controller import FOLLOWED as KEPT
 from proreus.engine.controllers.gc.controller import GcController
+from proreus.engine.controllers.namespaces.controller import FOLLOWED as NAMESPACES
+from proreus.engine.controllers.namespaces.controller import NamespaceController
 from proreus.engine.controllers.nodes.controller import FOLLOWED as NODES
 from proreus.engine.controllers.nodes.controller import NodeHost
 from proreus.engine.controllers.nodes.lifecycle import Patience
@@ -139,13 +141,14 @@ async def cluster(
     registry = Registry(store, loop.wall)
     await registry.prepare()
     timers = LoopTimers(loop.wall)
-    kinds = dict.fromkeys((*KEPT, *NODES, *TASKS))
+    kinds = dict.fromkeys((*KEPT, *NAMESPACES, *NODES, *TASKS))
     informers = {kind: SharedInformer(registry, kind) for kind in kinds}
     made = Cluster(registry, timers, informers, store)
     shells = [
         TaskHost(registry, timers, informers).run(),
         NodeHost(registry, timers, informers, patience).run(),
         GcController(registry, timers, informers).run(),
+        NamespaceController(registry, timers, informers).run(),
         *(informer.run() for informer in informers.values()),
     ]
     if schedule:

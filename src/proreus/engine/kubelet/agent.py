@@ -20,13 +20,14 @@ from proreus.engine.kubelet.instructions import (
     RecordPodEvent,
     StartContainer,
     StartPod,
+    StopContainer,
     StopPod,
     WakeAt,
     WriteStatus,
 )
 from proreus.engine.kubelet.lost_containers import lost_containers
 from proreus.engine.kubelet.pod_status import TERMINAL, NodeVerdict, StatusInputs, pod_phase, pod_status
-from proreus.engine.kubelet.restarts import Due, Restarts
+from proreus.engine.kubelet.restarts import Due, Restarts, to_end
 from proreus.engine.objects.metadata import Object, deleting, uid_of
 from proreus.engine.objects.resource_amounts import Amounts, read_amounts, requests_of, total
 from proreus.engine.objects.timestamps import parse_timestamp
@@ -61,6 +62,8 @@ class _Held:
     ends: dict[str, ContainerReport] = field(default_factory=dict)
     """Of each container the last attempt that has ended."""
     phase: str = "Pending"
+    ended_by_order: dict[str, int] = field(default_factory=dict)
+    """Of each container the last attempt that was ordered to end alone."""
     telling: ContainerEvents = field(default_factory=ContainerEvents)
 
 
@@ -199,7 +202,11 @@ class ResourceAgent:
         )
         if held.ordered and held.report is None:
             return  # the sandbox is being made
-        wanted = held.restarts.wanted(held.pod["spec"], reports, now.steady)
+        for report in to_end(held.pod, reports):
+            if held.ended_by_order.get(report.name) != report.attempt:
+                held.ended_by_order[report.name] = report.attempt
+                yield StopContainer(uid, report.name, _grace(held.pod))
+        wanted = held.restarts.wanted(held.pod, reports, now.steady)
         held.waits = {due.container: due for due in wanted if due.at > now.steady}
         ready = [due for due in wanted if due.at <= now.steady]
         if not held.ordered:

@@ -265,6 +265,12 @@ class ContainerLifecycle:
         ending.order(time.monotonic() + (_KILL_GRACE if grace is None else float(grace)))
         ending.take_turn()
 
+    def stop_container(self, standing: PodRecord, name: str, grace: float) -> None:
+        """End an attempt that runs; the others of its pod run on."""
+        self._tell_of(standing, name, Notice("Normal", "Killing", f"Stopping container {name}"))
+        standing.endings[name].order(time.monotonic() + grace)
+        standing.endings[name].take_turn()
+
     def _tell_of(self, standing: PodRecord, name: str, notice: Notice) -> None:
         standing.reports[name] = standing.reports[name].with_notice(notice)
         self._tell(standing)

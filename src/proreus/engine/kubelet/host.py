@@ -19,6 +19,7 @@ from proreus.engine.kubelet.instructions import (
     RecordPodEvent,
     StartContainer,
     StartPod,
+    StopContainer,
     StopPod,
     WakeAt,
     WriteStatus,
@@ -246,6 +247,8 @@ class ResourceHost:
                     runtime.start_container(uid, container, attempt)
                 case StopPod(uid, grace):
                     runtime.stop(uid, grace)
+                case StopContainer(uid, container, grace):
+                    runtime.stop_container(uid, container, grace)
                 case ForgetPod(uid):
                     runtime.remove(uid)
                 case WakeAt(steady):

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from proreus.engine.kubelet.machine_runtime import MachineRuntime
+from proreus.engine.runtimes.backend import LaunchRefused
 from proreus.engine.runtimes.images.uploads import Uploads
 from proreus.engine.runtimes.options import MachineOptions
 from proreus.engine.runtimes.protocol import Image
@@ -44,6 +45,15 @@ class MachineImages:
             finally:
                 await self.drop_upload(upload)
                 self._changed()
+
+    async def pull_image(self, name: str) -> int:
+        """How many bytes it has; raises `WorkError` where there is no registry, or it does not answer."""
+        try:
+            return await self._runtime.pull_image(name)
+        except LaunchRefused as refused:
+            raise WorkError(str(refused)) from refused
+        finally:
+            self._changed()
 
     async def remove_image(self, name: str) -> bool:
         """Whether it was there."""

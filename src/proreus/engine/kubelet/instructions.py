@@ -34,6 +34,15 @@ class StopPod:
 
 
 @dataclass(frozen=True, slots=True)
+class StopContainer:
+    """The runtime is to end this container alone."""
+
+    uid: str
+    container: str
+    grace: float
+
+
+@dataclass(frozen=True, slots=True)
 class ForgetPod:
     """The runtime is to forget the pod."""
 
@@ -77,5 +86,13 @@ class WakeAt:
 
 
 Order = (
-    StartPod | StartContainer | StopPod | ForgetPod | WriteStatus | FinishDeletion | RecordPodEvent | WakeAt
+    StartPod
+    | StartContainer
+    | StopPod
+    | StopContainer
+    | ForgetPod
+    | WriteStatus
+    | FinishDeletion
+    | RecordPodEvent
+    | WakeAt
 )

@@ -161,6 +161,12 @@ class MachineRuntime:
         standing.stopping.set()
         self._chore(self._stop_all(standing), f"stopping pod {uid}")
 
+    def stop_container(self, uid: str, container: str, grace: float) -> None:
+        """As its agent orders it; the agent sees to what comes after."""
+        standing = self._pods.get(uid)
+        if standing is not None and container in standing.endings:
+            self._lives.stop_container(standing, container, grace)
+
     def remove(self, uid: str) -> None:
         """Killed, and nothing of it left on the disk."""
         standing = self._pods.pop(uid, None)
@@ -204,6 +210,12 @@ class MachineRuntime:
         images = await self._backend.import_image(path, name)
         self._lives.image_arrived()
         return images
+
+    async def pull_image(self, name: str) -> int:
+        """Fetch an image from its registry; how many bytes it has. Raises `LaunchRefused`."""
+        size = await self._backend.pull_image(name)
+        self._lives.image_arrived()
+        return size
 
     async def remove_image(self, name: str) -> bool:
         """Forget an image; whether it was there. Raises `UsageError` where it is in use."""

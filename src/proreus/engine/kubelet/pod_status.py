@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, assert_never
 
 from proreus.engine.kubelet.lost_containers import lost_container
-from proreus.engine.kubelet.restarts import Due, restarts
+from proreus.engine.kubelet.restarts import Due, held_open, restarts
 from proreus.engine.objects.conditions import Condition, holds, with_conditions
 from proreus.engine.objects.metadata import key_of
 from proreus.engine.objects.timestamps import timestamp
@@ -58,7 +58,8 @@ def pod_phase(seen: StatusInputs) -> str:
             continue
         failed = report is not None and report.phase is Phase.EXITED and policy == "Never"
         return "Failed" if failed else "Pending"
-    return _phase_of(policy, [reports.get(container["name"]) for container in spec["containers"]])
+    phase = _phase_of(policy, [reports.get(container["name"]) for container in spec["containers"]])
+    return "Running" if phase in TERMINAL and held_open(seen.pod, reports) else phase
 
 
 def _phase_of(policy: str, reports: list[ContainerReport | None]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from proreus.engine.objects.container_commands import restarted, stopped
 from proreus.engine.runtimes.pod_reports import restarts as restarts
 from proreus.engine.runtimes.protocol import ContainerReport, Phase
 
@@ -43,9 +44,10 @@ class Restarts:
     crashes: dict[str, _Crashes] = field(default_factory=dict)
 
     def wanted(
-        self, spec: Mapping[str, Any], reports: Mapping[str, ContainerReport], steady: float
+        self, pod: Mapping[str, Any], reports: Mapping[str, ContainerReport], steady: float
     ) -> list[Due]:
         """The containers that are to start, those whose time has come and those that wait."""
+        spec = pod["spec"]
         policy = spec.get("restartPolicy") or "Always"
         found: list[Due] = []
         for container in spec.get("initContainers") or ():
@@ -65,15 +67,20 @@ class Restarts:
             if report.phase is Phase.EXITED and policy != "Never":
                 found.append(self._again(report, steady))
             return found
-        found.extend(self._of_containers(spec, policy, reports, steady))
+        found.extend(self._of_containers(pod, policy, reports, steady))
         return found
 
     def _of_containers(
-        self, spec: Mapping[str, Any], policy: str, reports: Mapping[str, ContainerReport], steady: float
+        self, pod: Mapping[str, Any], policy: str, reports: Mapping[str, ContainerReport], steady: float
     ) -> Iterator[Due]:
-        for container in spec["containers"]:
+        away, anew = stopped(pod), restarted(pod)
+        for container in pod["spec"]["containers"]:
             report = reports.get(container["name"])
-            if report is None:
+            if container["name"] in away:
+                continue
+            if report is not None and report.phase is Phase.EXITED and _ordered(report, anew):
+                yield Due(report.name, report.attempt + 1, steady)
+            elif report is None:
                 yield Due(container["name"], self.first.get(container["name"], 0), steady)
             elif report.phase is Phase.EXITED and restarts(policy, report.exit_code):
                 yield self._again(report, steady)
@@ -92,6 +99,25 @@ class Restarts:
         due = Due(report.name, report.attempt + 1, steady + pause, pause)
         self.crashes[report.name] = _Crashes(report.attempt, pause, steady, due)
         return due
+
+
+def _ordered(report: ContainerReport, anew: Mapping[str, int]) -> bool:
+    """Whether somebody has ordered another attempt after this one."""
+    return report.attempt <= anew.get(report.name, -1)
+
+
+def held_open(pod: Mapping[str, Any], reports: Mapping[str, ContainerReport]) -> bool:
+    """Whether containers stay away, or begin anew, by order: the pod does not end with them."""
+    away, anew = stopped(pod), restarted(pod)
+    return any(report.name in away or _ordered(report, anew) for report in reports.values())
+
+
+def to_end(pod: Mapping[str, Any], reports: Mapping[str, ContainerReport]) -> Iterator[ContainerReport]:
+    """Containers that run, and by order are not to."""
+    away, anew = stopped(pod), restarted(pod)
+    for report in reports.values():
+        if report.phase is Phase.RUNNING and (report.name in away or _ordered(report, anew)):
+            yield report
 
 
 def _pause(attempts: int) -> float:

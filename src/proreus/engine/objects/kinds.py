@@ -54,6 +54,7 @@ NAMESPACE = Kind("Namespace", "namespaces", namespaced=False, short=("ns",), sta
 EVENT = Kind("Event", "events", short=("ev",))
 CONFIG_MAP = Kind("ConfigMap", "configmaps", short=("cm",))
 SECRET = Kind("Secret", "secrets")
+SERVICE_ACCOUNT = Kind("ServiceAccount", "serviceaccounts", short=("sa",))
 SERVICE = Kind("Service", "services", short=("svc",), status=True, categories=_ALL)
 DEPLOYMENT = Kind(
     "Deployment", "deployments", "apps", short=("deploy",), status=True, scale=True, categories=_ALL
@@ -75,6 +76,7 @@ KINDS = (
     EVENT,
     CONFIG_MAP,
     SECRET,
+    SERVICE_ACCOUNT,
     SERVICE,
     DEPLOYMENT,
     REPLICA_SET,

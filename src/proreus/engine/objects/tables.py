@@ -115,6 +115,10 @@ def _priority_cells(obj: _Map, now: float) -> list[Any]:
     ]
 
 
+def _account_cells(obj: _Map, now: float) -> list[Any]:
+    return [obj["metadata"]["name"], len(obj.get("secrets") or ()), _aged(obj, now)]
+
+
 _PLAIN = _Layout(_columns("Name Created_At"), _plain_cells)
 _LAYOUTS: Mapping[Kind, _Layout] = MappingProxyType(
     {
@@ -135,6 +139,7 @@ _LAYOUTS: Mapping[Kind, _Layout] = MappingProxyType(
         ),
         kinds.CONFIG_MAP: _Layout(_columns("Name Data# Age"), _config_map_cells),
         kinds.SECRET: _Layout(_columns("Name Type Data# Age"), _secret_cells),
+        kinds.SERVICE_ACCOUNT: _Layout(_columns("Name Secrets# Age"), _account_cells),
         kinds.SERVICE: _Layout(
             _columns("Name Type Cluster-IP External-IP Port(s) Age Selector*"), service_cells
         ),

@@ -327,6 +327,10 @@ class NodeImages(Protocol):
         """Hold what was uploaded, under `name` or its own; raises `BadArchive`, `UsageError`, `WorkError`."""
         ...
 
+    async def pull_image(self, name: str) -> int:
+        """Fetch an image from its registry; how many bytes it has. Raises `WorkError`."""
+        ...
+
     async def remove_image(self, name: str) -> bool:
         """Whether it was there; raises `UsageError` where it is in use."""
         ...
@@ -356,6 +360,10 @@ class PodRuntime(PodLogs, PodExec, Protocol):
 
     def stop(self, uid: str, grace: float) -> None:
         """End all containers: ask, and after `grace` seconds kill; the report tells when all have ended."""
+        ...
+
+    def stop_container(self, uid: str, container: str, grace: float) -> None:
+        """End one container that runs, as `stop` does all; the others run on."""
         ...
 
     def remove(self, uid: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from proreus.engine.api.k8s.negotiation import check_plain
 from proreus.engine.api.server.authorization import Action, allowed, rules
 from proreus.engine.api.server.reply import Reply
 from proreus.engine.api.server.request import ApiRequest
@@ -11,7 +12,8 @@ from proreus.engine.objects.errors import BadRequest
 
 
 async def review(resource: str, asked: ApiRequest) -> Reply:
-    """The review with its status filled in."""
+    """The review with its status filled in; it has no other form than its own."""
+    check_plain(asked.accept)
     body = await asked.document()
     if not isinstance(body, dict):
         raise BadRequest("the body of the request is not an object")

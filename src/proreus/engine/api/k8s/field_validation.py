@@ -1,7 +1,8 @@
-"""What clients are told of fields that a kind does not have (`fieldValidation`)."""
+"""What clients are told of fields that a kind does not have, or that stand twice (`fieldValidation`)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from proreus.engine.api.server.reply import Header
@@ -13,8 +14,10 @@ _MOST = 16
 """So many are told of; one typing error is enough to look again."""
 
 
-def field_warnings(kind: Kind, obj: dict[str, Any], validation: str) -> tuple[Header, ...]:
-    """What is said of fields that the kind does not have: warnings, nothing, or a refusal.
+def field_warnings(
+    kind: Kind, obj: dict[str, Any], validation: str, duplicates: Sequence[str] = ()
+) -> tuple[Header, ...]:
+    """What is said of fields that the kind does not have, or that stand twice: warnings, or a refusal.
 
     validation: `Warn` (where "" is given too, as in Kubernetes), `Ignore`, `Strict`.
     """
@@ -26,6 +29,7 @@ def field_warnings(kind: Kind, obj: dict[str, Any], validation: str) -> tuple[He
         case other:
             raise BadRequest(f'fieldValidation: Unsupported value: "{other[:80]}": Ignore, Strict, Warn')
     messages = [f'unknown field "{path[:200]}"' for path in unknown]
+    messages += [f'duplicate field "{path[:200]}"' for path in duplicates]
     if messages and validation == "Strict":
         raise BadRequest(
             f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: '

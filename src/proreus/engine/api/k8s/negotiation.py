@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -109,12 +110,7 @@ def form_of(accept: bytes, include: str) -> Form:
             raise BadRequest(f"includeObject: {include[:80]!r} is none of None, Metadata, Object")
     if len(accept) > _LONGEST_ACCEPT:
         raise BadRequest("the header Accept is too long")
-    offers = [offer.strip() for offer in accept.decode("latin-1").lower().split(",")]
-    for offer in offers:
-        media_type, *parameters = [part.strip() for part in offer.split(";")]
-        if media_type not in ("application/json", "application/*", "*/*", ""):
-            continue
-        stated = dict(part.partition("=")[::2] for part in parameters)
+    for stated in _offers(accept):
         if "as" not in stated:
             return _PLAIN
         version = stated.get("v", "v1")
@@ -127,4 +123,22 @@ def form_of(accept: bytes, include: str) -> Form:
                 return Form(Shape.METADATA, version)
             case _:
                 continue
-    raise NotAcceptable("only the following media types are accepted: application/json")
+    raise _not_acceptable()
+
+
+def check_plain(accept: bytes) -> None:
+    """Raise `NotAcceptable` where the client takes everything but the object itself."""
+    if not any("as" not in stated for stated in _offers(accept)):
+        raise _not_acceptable()
+
+
+def _offers(accept: bytes) -> Iterator[dict[str, str]]:
+    """The parameters of each form of JSON that the client takes."""
+    for offer in accept.decode("latin-1").lower().split(","):
+        media_type, *parameters = [part.strip() for part in offer.strip().split(";")]
+        if media_type in ("application/json", "application/*", "*/*", ""):
+            yield dict(part.partition("=")[::2] for part in parameters)
+
+
+def _not_acceptable() -> NotAcceptable:
+    return NotAcceptable("only the following media types are accepted: application/json")

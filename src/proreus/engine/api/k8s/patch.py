@@ -39,7 +39,7 @@ async def patched(
         nonlocal headers
         state = with_patch(kind, standing, patch, how)
         _check_same(kind, standing, state)
-        headers = field_warnings(kind, state, validation)
+        headers = field_warnings(kind, state, validation, asked.duplicates)
         check_object(kind, state)
         return state
 
@@ -75,7 +75,9 @@ async def _applied(
     if metadata.get("managedFields"):
         raise BadRequest("metadata.managedFields must be nil")
     validation = asked.query.get("fieldValidation", "")
-    headers = await at_the_desk(asked.size, lambda: field_warnings(kind, stated, validation))
+    headers = await at_the_desk(
+        asked.size, lambda: field_warnings(kind, stated, validation, asked.duplicates)
+    )
     named = {**metadata, "name": target.name, "namespace": target.namespace}
     check_object(kind, {**stated, "metadata": named})
     created = False

@@ -178,7 +178,7 @@ class ResourceHandlers:
 
 async def _warnings(kind: Kind, obj: dict[str, Any], asked: ApiRequest) -> tuple[Header, ...]:
     validation = asked.query.get("fieldValidation", "")
-    return await at_the_desk(asked.size, lambda: field_warnings(kind, obj, validation))
+    return await at_the_desk(asked.size, lambda: field_warnings(kind, obj, validation, asked.duplicates))
 
 
 def _form(asked: ApiRequest) -> Form:

@@ -88,6 +88,8 @@ def create_app(
     watches = Watches(registry, limits)
     measured = MeasuredUsage(registry)
     followers = Seats(limits.followers, limits.followers_per_client, "too many follow logs already")
+    parts = Subresources(registry, around.logs, followers)
+    streams = PodStreams(registry, around.commands, limits, around.relay, followers)
     objects = ObjectRoutes(
         registry,
         ResourceHandlers(
@@ -96,8 +98,8 @@ def create_app(
             partial(check_written, folders=around.folders),
             simulated=around.simulated,
         ),
-        Subresources(registry, around.logs, followers),
-        PodStreams(registry, around.commands, limits, around.relay, followers),
+        parts,
+        streams,
         MetricsObjects(measured),
         f"{options.host}:{options.port}",
     )
@@ -113,6 +115,7 @@ def create_app(
         V1Defaults(
             around.commands,
             around.images,
+            streams.where_it_runs(parts.log),
             around.relay,
             around.schedulers,
             around.refused,

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 from proreus.engine.api.k8s.protobuf import decoder as protobuf
 from proreus.engine.api.server.authentication import ON_THIS_MACHINE, Identity
 from proreus.engine.api.server.options import ApiLimits
-from proreus.engine.api.server.request_body import JSON, read_document
+from proreus.engine.api.server.request_body import JSON, duplicates_in, read_document
 from proreus.engine.api.server.status import RequestTimeout, UnsupportedType
 from proreus.engine.objects.errors import BadRequest, TooLarge
 from proreus.engine.objects.offload import at_the_desk
@@ -44,6 +44,7 @@ class ApiRequest:
         "authorization",
         "client",
         "doing",
+        "duplicates",
         "host",
         "identity",
         "length",
@@ -69,6 +70,8 @@ class ApiRequest:
         self._receive, self._limits, self._budget = receive, limits, budget
         self._body_taken = 0
         self.size = 0
+        self.duplicates: tuple[str, ...] = ()
+        """The paths of fields that stand twice in the body."""
         """Bytes of its body, once it was read."""
         self.accept = self.authorization = self.agent = self.media_type = self.site = b""
         self.host: bytes | None = None
@@ -231,7 +234,14 @@ class ApiRequest:
             raise UnsupportedType(
                 f"the body of the request was in an unknown format: {content_type!r} is not {message}"
             )
-        return await self._read(lambda body: read_document(body, content_type))
+        return await self._read(lambda body: self._read_twice(body, content_type))
+
+    def _read_twice(self, body: bytes, content_type: str) -> Any:
+        """The document; what stands twice in it is noted, where somebody wants to be told."""
+        document = read_document(body, content_type)
+        if self.query.get("fieldValidation") != "Ignore":
+            self.duplicates = duplicates_in(body, content_type)
+        return document
 
     async def optional_document(self) -> Any:
         """The body as JSON where there is one, whatever its type says: deletions mostly have none."""

@@ -11,6 +11,7 @@ from yaml.constructor import SafeConstructor
 from yaml.cyaml import CParser  # type: ignore[attr-defined]
 from yaml.resolver import Resolver
 
+from proreus.engine.api.server.duplicate_fields import duplicates_in_json, duplicates_in_yaml
 from proreus.engine.objects.errors import BadRequest, TooLarge
 from proreus.engine.objects.size_limits import MOST_DEPTH, check_values, depth
 
@@ -78,6 +79,16 @@ def read_document(body: bytes, content_type: str) -> Any:
     if body.count(b"{") + body.count(b"[") > MOST_DEPTH and depth(document) > MOST_DEPTH:
         raise _too_deep()
     return document
+
+
+def duplicates_in(body: bytes, content_type: str) -> tuple[str, ...]:
+    """The paths of fields that stand twice in a body that could be read."""
+    if not body.strip():
+        return ()
+    try:
+        return duplicates_in_json(body)
+    except (ValueError, RecursionError):
+        return duplicates_in_yaml(_Loader(body).get_single_node()) if content_type in _YAML_TYPES else ()
 
 
 def _read_yaml(body: bytes) -> Any:

@@ -40,7 +40,8 @@ _LONGEST_NAME = 512
 
 
 class _Import(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    upload: Annotated[str, msgspec.Meta(max_length=64)]
+    upload: Annotated[str, msgspec.Meta(max_length=64)] = ""
+    """"": the image is pulled from its registry."""
     name: Annotated[str, msgspec.Meta(max_length=_LONGEST_NAME)] = ""
 
 
@@ -109,9 +110,14 @@ class ImageRoutes:
             wanted = msgspec.convert(await asked.document(), _Import)
         except msgspec.ValidationError as error:
             raise BadRequest(f"an import is {{upload, name}}: {error}") from None
+        if not (wanted.upload or wanted.name):
+            raise BadRequest("say which image to pull (name), or which upload to import (upload)")
         with _told():
             if wanted.name:
                 check_reference(wanted.name)
+            if not wanted.upload:
+                size = await held.pull_image(wanted.name)
+                return Reply.of({"images": [_as_json(Image((wanted.name,), size), held.node)]})
             images = await held.import_upload(wanted.upload, wanted.name)
         return Reply.of({"images": [_as_json(image, held.node) for image in images]})
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from proreus.engine.api.v1.openapi_containers import container_paths
+
 _TEXT: dict[str, Any] = {"type": "string"}
 _SCHEDULER: dict[str, Any] = {
     "type": "object",
@@ -79,7 +81,7 @@ _COMMAND: dict[str, Any] = {
 }
 _IMPORT: dict[str, Any] = {
     "type": "object",
-    "required": ["upload"],
+    "anyOf": [{"required": ["upload"]}, {"required": ["name"]}],
     "properties": {
         "upload": {"type": "string", "maxLength": 64},
         "name": {"type": "string", "maxLength": 512, "pattern": "^[!-~]*$"},
@@ -137,10 +139,11 @@ def document() -> dict[str, Any]:
             "/v1/policies": _reading(
                 "Policies that place pods.", _list_of("policies", _object(name=_TEXT, about=_TEXT))
             ),
+            **container_paths(_answer),
             "/v1/images": {
                 **_reading("Images that nodes hold.", _list_of("images", image)),
                 "post": {
-                    "summary": "Hold the images of an archive that was uploaded, on this process' node.",
+                    "summary": "Hold the images of an upload, or pull one, on this process' node.",
                     "requestBody": {"required": True, "content": {"application/json": {"schema": _IMPORT}}},
                     "responses": _answer("Those images.", _list_of("images", image)),
                 },

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from proreus.engine.api.k8s.paths import segments
+from proreus.engine.api.k8s.paths import RequestTarget, segments
 from proreus.engine.api.k8s.watch import Watches
 from proreus.engine.api.pod_lookup import container_of, node_of
 from proreus.engine.api.server.authorization import Action, check
@@ -24,6 +24,7 @@ from proreus.engine.api.server.request import ApiRequest
 from proreus.engine.api.server.status import MethodNotAllowed
 from proreus.engine.api.usage import MeasuredUsage
 from proreus.engine.api.v1 import metrics, schedulers
+from proreus.engine.api.v1.containers import ContainerRoutes, Logs
 from proreus.engine.api.v1.images import ImageRoutes
 from proreus.engine.api.v1.openapi import document
 from proreus.engine.api.v1.overview import Overview
@@ -84,6 +85,8 @@ class V1Defaults:
     """Runs commands in containers."""
     images: NodeImages | None = None
     """Holds the images of this process' node."""
+    logs: Logs | None = None
+    """Answers for the log of a container."""
     relay: NodeRelay | None = None
     """Asks other processes about what runs on their nodes."""
     schedulers: Mapping[str, Chosen] = field(default_factory=dict)
@@ -112,6 +115,7 @@ class V1Routes:
         self._watchdog = watchdog
         self._defaults = defaults or V1Defaults()
         self._images = ImageRoutes(registry, self._defaults.images, self._defaults.relay)
+        self._containers = ContainerRoutes(registry, self._defaults.logs or _no_logs)
         self._measured = MeasuredUsage(registry)
         self._use = UsageRoutes(registry, self._measured, self._defaults.trends)
         self._started = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -134,6 +138,8 @@ class V1Routes:
                 return await self._scheduler(name, verb, asked)
             case ["policies"], "get":
                 return Reply.of({"policies": _policies()})
+            case ["containers", *below], _:
+                return await self._containers.answer(below, verb, asked)
             case ["images", *below], _:
                 return await self._images.answer(below, verb, asked)
             case ["decisions"], "get":
@@ -253,6 +259,10 @@ class V1Routes:
             "schedulers": await self._schedulers(),
             **self._overview.summary(),
         }
+
+
+async def _no_logs(target: RequestTarget, asked: ApiRequest) -> Answer:
+    raise BadRequest("no runtime of this engine keeps logs")
 
 
 def _event(name: str, told: dict[str, Any]) -> bytes:

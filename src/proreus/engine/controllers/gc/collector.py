@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from proreus.engine.controllers.instructions import DeleteObject, Instruction, UpdateObject
-from proreus.engine.objects.kinds import NAMESPACE, Kind
+from proreus.engine.controllers.namespaces.conditions import remaining_content
+from proreus.engine.objects.conditions import with_conditions
+from proreus.engine.objects.kinds import NAMESPACE, POD, Kind
 from proreus.engine.objects.lifecycle import FOREGROUND, ORPHAN
 from proreus.engine.objects.metadata import Object, deleting, uid_of, with_metadata, without_finalizer
 
@@ -112,7 +114,8 @@ class GarbageGraph:
         blocking = False
         for uid in sorted(self._dependents.get(uid_of(obj), ())):
             of, dependent = self._objects[uid]
-            blocking = blocking or self._blocks(dependent, uid_of(obj))
+            if self._blocks(dependent, uid_of(obj)) and not self._waits_in_circle(uid, uid_of(obj)):
+                blocking = True
             if not deleting(dependent):
                 has_own = bool(self._dependents.get(uid))
                 others = [ref for ref in _references(dependent) if str(ref["uid"]) != uid_of(obj)]
@@ -137,6 +140,20 @@ class GarbageGraph:
 
     def _blocks(self, dependent: Object, owner: str) -> bool:
         return any(ref.get("blockOwnerDeletion") and ref["uid"] == owner for ref in _references(dependent))
+
+    def _waits_in_circle(self, dependent: str, owner: str) -> bool:
+        """Whether the dependent waits, through others that wait, for the owner: one has to go first."""
+        reached: set[str] = set()
+        ahead = [dependent]
+        while ahead:
+            uid = ahead.pop()
+            if uid in reached or not self._waits_for_dependents(uid):
+                continue
+            if uid == owner:
+                return True
+            reached.add(uid)
+            ahead += self._dependents.get(uid, ())
+        return False
 
     def _waits_for_dependents(self, uid: str) -> bool:
         known = self._objects.get(uid)
@@ -166,14 +183,23 @@ def _finalizers(obj: Object) -> list[str]:
 _FINALIZER = "kubernetes"
 
 
-def empty_out(namespace: Object, contents: Mapping[Kind, Sequence[Object]]) -> list[Instruction]:
-    """The next step: whatever stands in it is deleted; when nothing does, it may go itself."""
+def empty_out(namespace: Object, contents: Mapping[Kind, Sequence[Object]], now: float) -> list[Instruction]:
+    """The next step: pods go first, then whatever else stands in it; when nothing does, it may go itself.
+
+    Its conditions say what is left, and whose finalizers keep it.
+    """
     if not deleting(namespace):
         return []
     if any(contents.values()):
-        return [
-            DeleteObject(kind, obj) for kind, many in contents.items() for obj in many if not deleting(obj)
-        ]
+        due = {POD: contents[POD]} if contents.get(POD) else contents
+        told = (namespace.get("status") or {}).get("conditions") or []
+        conditions = with_conditions(told, remaining_content(due), now)
+        noted: list[Instruction] = []
+        if conditions != told:
+            status = {**(namespace.get("status") or {}), "conditions": conditions}
+            noted.append(UpdateObject(NAMESPACE, {**namespace, "status": status}, "status"))
+        going = [DeleteObject(kind, obj) for kind, many in due.items() for obj in many if not deleting(obj)]
+        return [*noted, *going]
     finalizers = (namespace.get("spec") or {}).get("finalizers") or ()
     if _FINALIZER not in finalizers:
         return []

@@ -232,7 +232,7 @@ class GcController:
                     contents = await self._contents(name_of(namespace))
                 except StatusError:
                     continue
-                await self._carry_out(empty_out(namespace, contents))
+                await self._carry_out(empty_out(namespace, contents, self._timers.wall()))
             if leaving:
                 self._timers.call_at(self._timers.steady() + _EMPTYING_SECONDS, self._namespaces_changed.set)
 

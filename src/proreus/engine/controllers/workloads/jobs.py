@@ -256,14 +256,16 @@ def _verdict_by_indexes(seen: _Seen) -> Condition | None:
 def _status(seen: _Seen, verdict: Condition | None, *, suspended: bool) -> dict[str, Any]:
     job, tally = seen.job, seen.tally
     before = job.get("status") or {}
-    numbers = {
-        "active": len(seen.living),
+    told_at_zero = {
         "ready": sum(ready_since(pod) is not None for pod in seen.living),
         "terminating": len(seen.leaving),
+    }
+    numbers = {
+        "active": len(seen.living),
         "succeeded": len(seen.indexes) if seen.indexed else tally.succeeded,
         "failed": tally.failed,
     }
-    status: dict[str, Any] = {name: number for name, number in numbers.items() if number}
+    status: dict[str, Any] = told_at_zero | {name: number for name, number in numbers.items() if number}
     status["uncountedTerminatedPods"] = {
         name: sorted(uids)
         for name, uids in (("succeeded", tally.uncounted_succeeded), ("failed", tally.uncounted_failed))

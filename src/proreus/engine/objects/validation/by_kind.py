@@ -51,6 +51,7 @@ RULES: Mapping[Kind, Rules] = MappingProxyType(
         kinds.SECRET: Rules(
             config_objects.defaulted_secret, config_objects.check_secret, config_objects.check_secret_update
         ),
+        kinds.SERVICE_ACCOUNT: Rules(),
         kinds.SERVICE: Rules(config_objects.defaulted_service, config_objects.check_service),
         kinds.DEPLOYMENT: Rules(
             workloads.defaulted_deployment, workloads.check_deployment, workloads.check_selector_kept

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
 
+from proreus.engine.runtimes.simulated.scripts import ToldEnd, told_end
 from proreus.kube.owners import DURATION
 from proreus.model.resources import parse_quantity
 
@@ -105,10 +106,13 @@ def draw_plan(
     exit_code = _number(pod, EXIT_CODE)
     if exit_code is not None and exit_code > 255:
         raise BadAnnotation(f"annotation {EXIT_CODE}: exit codes end at 255")
+    end = told_end(pod, container)
+    if exit_code is None and end is not None:
+        exit_code = end.exit_code or int(fails)
     probe = container.get("readinessProbe") or {}
     ready_after = _seconds(pod, READY_AFTER)
     return SimulatedPlan(
-        duration=_duration(habits, pod, who),
+        duration=_duration(habits, pod, end, who),
         exit_code=int(exit_code) if exit_code is not None else int(fails),
         ready_after=float(probe.get("initialDelaySeconds") or 0) if ready_after is None else ready_after,
         cpu=round(cpu * (0.3 + 0.6 * unit(*who, "cpu"))) if cpu is not None else _cpu(pod),
@@ -128,10 +132,13 @@ def _written_and_sent(who: tuple[object, ...]) -> dict[str, int]:
     }
 
 
-def _duration(habits: Habits, pod: Mapping[str, Any], who: tuple[object, ...]) -> float:
+def _duration(habits: Habits, pod: Mapping[str, Any], end: ToldEnd | None, who: tuple[object, ...]) -> float:
+    """As its annotation says, as its command sleeps or fails, or drawn."""
     stated = _seconds(pod, DURATION)
     if stated is not None:
         return stated
+    if end is not None and (end.seconds or end.exit_code):
+        return min(end.seconds, _MOST_SECONDS)
     if (pod["spec"].get("restartPolicy") or "Always") == "Always":
         return math.inf
     return _log_normal(habits.duration, habits.duration_spread, *who, "duration")

@@ -42,6 +42,12 @@ from proreus.engine.runtimes.simulated.draws import (
     draw_stop,
 )
 from proreus.engine.runtimes.simulated.log_lines import Author
+from proreus.engine.runtimes.simulated.missing_images import (
+    BACK_OFF_SECONDS,
+    backing_off,
+    is_missing,
+    not_pulled,
+)
 from proreus.engine.wire.duplex import Connection
 
 TERMINATED, KILLED = 143, 137
@@ -135,6 +141,15 @@ class SimulatedRuntime:
         code = TERMINATED if asked < grace else KILLED
         running.stopping = True
         self._alarm(running, "", min(asked, grace), self._end_all, uid, code)
+
+    def stop_container(self, uid: str, container: str, grace: float) -> None:
+        """The same for one container."""
+        running = self._pods.get(uid)
+        if running is None or container not in running.reports:
+            return
+        asked = draw_stop(self._habits, running.pod)
+        code = TERMINATED if asked < grace else KILLED
+        self._alarm(running, container, min(asked, grace), self._end_one, uid, container, code)
 
     def remove(self, uid: str) -> None:
         """The pod is forgotten."""
@@ -261,6 +276,11 @@ class SimulatedRuntime:
         for name in containers:
             waiting = running.reports[name]
             spec = container_of(running.pod, name)
+            image = str(spec.get("image") or "")
+            if is_missing(image):
+                running.reports[name] = not_pulled(waiting, image)
+                self._alarm(running, name, BACK_OFF_SECONDS, self._back_off, uid, name)
+                continue
             try:
                 if running.failure:
                     raise BadAnnotation(running.failure)
@@ -276,10 +296,17 @@ class SimulatedRuntime:
                 id=f"simulated://{uid}/{name}/{waiting.attempt}",
                 started=now,
                 reason="",
-                image=str(spec.get("image") or ""),
+                image=image,
                 notices=(container_events.started(name),),
             )
             self._run(uid, started, plan, elapsed=0.0)
+        self._tell(uid)
+
+    def _back_off(self, uid: str, name: str) -> None:
+        """An image that there is none of stays away."""
+        running = self._pods[uid]
+        image = str(container_of(running.pod, name).get("image") or "")
+        running.reports[name] = backing_off(running.reports[name], image)
         self._tell(uid)
 
     def _run(self, uid: str, started: ContainerReport, plan: SimulatedPlan, elapsed: float) -> None:
@@ -303,6 +330,11 @@ class SimulatedRuntime:
     def _end(self, uid: str, name: str) -> None:
         """It ends by itself."""
         self._exit(self._pods[uid], name, self._pods[uid].plans[name].exit_code)
+        self._tell(uid)
+
+    def _end_one(self, uid: str, name: str, code: int) -> None:
+        """It was stopped alone."""
+        self._exit(self._pods[uid], name, code)
         self._tell(uid)
 
     def _end_all(self, uid: str, code: int) -> None:

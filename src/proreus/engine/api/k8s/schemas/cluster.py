@@ -137,6 +137,11 @@ Secret: Settings that not everybody may read.
   stringData Names and values as text; written, never read.
   type What it is for.
 
+ServiceAccount: A name that pods act under. Kept, without effect here.
+  automountServiceAccountToken Kept, without effect here.
+  imagePullSecrets Kept, without effect here.
+  secrets Kept, without effect here.
+
 Service: A name for pods.
   spec Which pods, and how they are reached.
   status How it is.
