@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from proreus.cli.arguments import CommonArguments, parse, prepare
+from proreus.cli.arguments import CommonArguments, prepare
+from proreus.cli.cluster.config_file import parse_with_config
 from proreus.cli.cluster.engine_process import run_until_told, say
 from proreus.cli.cluster.flags import (
     Deciding,
@@ -26,6 +28,7 @@ from proreus.cli.cluster.flags import (
 from proreus.cli.cluster.host_name import machine_name
 from proreus.cli.cluster.lock import LockPurpose, only_one
 from proreus.cli.cluster.node_messages import nodes_in_words, nodes_told, running_on, say_left_behind
+from proreus.cli.cluster.runtime_log import RuntimeLog, runtime_log
 from proreus.cli.cluster.state_dir import make_state_dir, state_dir
 from proreus.cli.output import new_console, write_json
 from proreus.cli.signals import told_to_end
@@ -34,6 +37,7 @@ from proreus.model.errors import UsageError, needs_extra
 if TYPE_CHECKING:
     from proreus.engine.cluster import Engine, EngineOptions
 
+_log = logging.getLogger(__name__)
 _DESCRIPTION = """This machine as a node of a cluster that another machine runs on the same store.
 
 With --standby it also decides and keeps workloads going when the other process is gone; only one of them does
@@ -46,6 +50,8 @@ Example: proreus agent --store etcd://10.0.0.5:2379 --standby"""
 class AgentArguments:
     """Flags of `proreus agent`."""
 
+    config: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """A YAML file whose keys are these flags; what the command line says counts instead."""
     store: Annotated[str, tyro.conf.arg(metavar="URL")] = ""
     """The store of the cluster: etcd://HOST:PORT[,HOST:PORT], or sqlite:PATH on the same machine."""
     name: str = ""
@@ -63,6 +69,7 @@ class AgentArguments:
     deciding: Deciding = field(default_factory=Deciding)
     silence: Silence = field(default_factory=Silence)
     judging: Judging = field(default_factory=Judging)
+    log: RuntimeLog = field(default_factory=RuntimeLog)
     common: CommonArguments = field(default_factory=CommonArguments)
 
     def __post_init__(self) -> None:
@@ -77,21 +84,26 @@ class AgentArguments:
 
 def run(words: Sequence[str]) -> int:
     """Run nodes until told to end."""
-    arguments = parse(AgentArguments, "proreus agent", words, _DESCRIPTION)
+    arguments = parse_with_config(AgentArguments, "proreus agent", words, _DESCRIPTION)
     prepare(arguments.common)
     name = arguments.name or machine_name()
     check_prefix("--name", name)
     folder = arguments.dir or _usual_folder(name, arguments.store)
     with told_to_end() as ending:
         options = _options(arguments, name, folder)
-        with only_one(make_state_dir(folder), LockPurpose.AGENT) as holder:
+        with (
+            only_one(make_state_dir(folder), LockPurpose.AGENT) as holder,
+            runtime_log(arguments.log, folder),
+        ):
             from proreus.cli.cluster.options import identity_of, measured
 
             say(arguments.common, "starting")
+            _log.info("starting %s with %s", name, folder)
             options = replace(options, identity=identity_of(options.store, holder))
             options = measured(options, arguments.offered)
             ended = run_until_told(ending, options, lambda engine: _announce(arguments, name, engine))
             say(arguments.common, f"ended{running_on(ended)}")
+            _log.info("ended%s", running_on(ended))
     return 0
 
 

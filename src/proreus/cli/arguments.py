@@ -124,13 +124,17 @@ def parse_named(
     return name, parse(kind, f"proreus {verb} {name}", rest, description)
 
 
+def flag_names(kind: type[Any]) -> list[str]:
+    """The flags of a verb without their dashes, `no-` forms included."""
+    return [flag.removeprefix("--") for flag in _flags(kind)]
+
+
 def _nearest_flag(message: str, kind: type[Any]) -> str:
     """For a flag that there is none of: the one that may be meant."""
     unknown = re.match(r"Unrecognized options: .*?--([\w-]+)", message)
     if unknown is None:
         return ""
-    known = [flag.removeprefix("--") for flag in _flags(kind)]
-    near = get_close_matches(unknown[1].replace("_", "-"), known, n=1, cutoff=0.7)
+    near = get_close_matches(unknown[1].replace("_", "-"), flag_names(kind), n=1, cutoff=0.7)
     return f"; did you mean --{near[0]}?" if near else ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from proreus.cli.arguments import CommonArguments, parse, prepare
+from proreus.cli.arguments import CommonArguments, prepare
+from proreus.cli.cluster.config_file import parse_with_config
 from proreus.cli.cluster.engine_process import run_until_told, say
 from proreus.cli.cluster.flags import (
     Deciding,
@@ -31,6 +33,7 @@ from proreus.cli.cluster.node_messages import (
     running_on,
     say_left_behind,
 )
+from proreus.cli.cluster.runtime_log import RuntimeLog, runtime_log
 from proreus.cli.cluster.state_dir import (
     Address,
     kubeconfig_of,
@@ -49,6 +52,7 @@ from proreus.version import __version__
 if TYPE_CHECKING:
     from proreus.engine.cluster import Engine, EngineOptions
 
+_log = logging.getLogger(__name__)
 PORT = 6480
 NODE_PREFIX = "node-"
 _ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
@@ -83,6 +87,8 @@ class UpSecurity:
 class UpArguments:
     """Flags of `proreus up`."""
 
+    config: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """A YAML file whose keys are these flags, as port: 6480; what the command line says counts instead."""
     host: str = "127.0.0.1"
     """The address to listen on; beyond this machine only with --token-file."""
     port: int = PORT
@@ -101,6 +107,7 @@ class UpArguments:
     silence: Silence = field(default_factory=Silence)
     judging: Judging = field(default_factory=Judging)
     security: UpSecurity = field(default_factory=UpSecurity)
+    log: RuntimeLog = field(default_factory=RuntimeLog)
     common: CommonArguments = field(default_factory=CommonArguments)
 
     def __post_init__(self) -> None:
@@ -111,27 +118,34 @@ class UpArguments:
 
 def run(words: Sequence[str]) -> int:
     """Run a cluster until told to end."""
-    arguments = parse(UpArguments, "proreus up", words, _DESCRIPTION)
+    arguments = parse_with_config(UpArguments, "proreus up", words, _DESCRIPTION)
     prepare(arguments.common)
     folder = state_dir(arguments.dir)
     with told_to_end() as ending:
         options = _options(arguments, folder)
-        with only_one(make_state_dir(folder)) as holder, _alone_on(options.store):
+        with (
+            only_one(make_state_dir(folder)) as holder,
+            _alone_on(options.store),
+            runtime_log(arguments.log, folder),
+        ):
             from proreus.cli.cluster.options import identity_of, measured, secured
 
             options, own = secured(replace(options, identity=identity_of(options.store, holder)), folder)
             options = measured(options, arguments.offered)
             _tell_of_containers(arguments, folder)
             say(arguments.common, "starting")
+            _log.info("starting with %s", folder)
             with ExitStack() as starting:
                 starting.enter_context(compiling_said(arguments.common))
 
                 def announce(engine: Engine) -> None:
                     starting.close()
+                    _log.info("ready: %s, the API on port %d", nodes_in_words(engine), engine.port)
                     _announce(arguments, folder, engine, own)
 
                 ended = run_until_told(ending, options, announce)
             say(arguments.common, f"ended{running_on(ended)}; the same command goes on where it was")
+            _log.info("ended%s", running_on(ended))
     return 0
 
 

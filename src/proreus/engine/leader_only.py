@@ -18,6 +18,7 @@ from proreus.engine.controllers.trace.recorder import TraceRecorder
 from proreus.engine.controllers.workloads.controller import FOLLOWED as OF_TASKS
 from proreus.engine.controllers.workloads.controller import TaskHost
 from proreus.engine.leader_election import Leader, Term
+from proreus.engine.objects.kinds import POD
 from proreus.engine.objects.registry import Registry
 from proreus.engine.runtimes.clock import Timers
 from proreus.engine.supervisor import Part, supervise
@@ -94,7 +95,7 @@ class Controllers:
         housekeeping = GcController(registry, timers, informers, term=term)
         namespaces = NamespaceController(registry, timers, informers, term)
         recorder = TraceRecorder(registry, timers, informers, term)
-        promoter = Promoter(registry, timers, term, self._promotion)
+        promoter = Promoter(registry, timers, term, self._promotion, informers[POD])
         for kind, informer in informers.items():
             yield f"the informer of {kind.plural}", informer.run
         yield "the task agents", tasks.run

@@ -13,7 +13,9 @@ from proreus.cli.cluster.documents import as_yaml
 from proreus.cli.cluster.sections import Section
 from proreus.cli.cluster.tables import image_name, image_size
 from proreus.engine.objects.decision_annotation import DECISION
-from proreus.engine.objects.kinds import DEPLOYMENT, JOB, NODE, POD, REPLICA_SET, Kind
+from proreus.engine.objects.kinds import CONFIG_MAP, DEPLOYMENT, JOB, NODE, POD, REPLICA_SET, Kind
+from proreus.engine.objects.promotions import NAME as PROMOTIONS
+from proreus.engine.objects.promotions import read_promotions
 from proreus.model.resources import parse_quantity
 
 _LONGEST_ANNOTATION = 200
@@ -42,10 +44,23 @@ def describe(kind: Kind, obj: Object, around: RelatedObjects) -> list[Section]:
             sections += _node(obj, around.pods)
         case _ if kind in (DEPLOYMENT, REPLICA_SET, JOB):
             sections += _workload(kind, obj, around.replica_sets)
+        case _ if kind == CONFIG_MAP and obj["metadata"]["name"] == PROMOTIONS:
+            sections += _candidates(obj)
         case _:
             sections += _anything(obj)
     sections.append(_events(around))
     return sections
+
+
+def _candidates(obj: Object) -> list[Section]:
+    """How far the candidate of each scheduler is."""
+    section = Section("Candidates")
+    for name, promotion in read_promotions(obj).items():
+        lines = [f"{promotion.candidate} in place of {promotion.policy}: {promotion.stage}", promotion.told]
+        if promotion.progress and promotion.progress not in promotion.told:
+            lines.append(promotion.progress)
+        section.add(name, *lines)
+    return [section]
 
 
 def _head(kind: Kind, obj: Object, now: float) -> Section:

@@ -31,6 +31,15 @@ class Promotion(msgspec.Struct, frozen=True, omit_defaults=True):
     judged: float = 0.0
     told: str = ""
     """What the last judgement said."""
+    pods: int = 0
+    """That have come since it was put up, as far as they are counted: up to `needed`."""
+    needed: int = 0
+    """So many must have come before it is judged; 0: nobody has said."""
+
+    @property
+    def progress(self) -> str:
+        """How far it is to a judgement, in words; "": it has all that it needs."""
+        return f"{self.pods} of {self.needed} pods have come" if self.pods < self.needed else ""
 
     def is_of(self, chosen: Chosen) -> bool:
         """Whether it is about what is chosen now."""

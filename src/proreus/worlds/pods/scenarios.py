@@ -6,6 +6,7 @@ to worker processes, so every source is a small picklable value that loads its w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -314,11 +315,13 @@ class PodScenario:
         )
 
     def yardstick(self) -> tuple[str, tuple[str, ...]]:
-        """Room for GPUs against FGD, time against best fit."""
-        gpus = self.of_part("valid").load(0).cluster.nodes.gpu_count
-        if self.options.drop_failures and gpus.any():
+        """Room for GPUs against FGD, time against best fit; where no pod ends, who gets no node, or when."""
+        valid = self.of_part("valid").load(0)
+        if self.options.drop_failures and valid.cluster.nodes.gpu_count.any():
             return "gpu_allocation_peak", ("fgd",)
-        return "jct_mean", ("best_fit",)
+        if any(math.isfinite(pod.duration) for pod in valid.workload.pods):
+            return "jct_mean", ("best_fit",)
+        return "failures" if self.options.drop_failures else "wait_mean", ("best_fit",)
 
     def to_json(self) -> dict[str, Any]:
         """The scenario with its options; paths are absolute, for a run may go on in another folder."""

@@ -86,6 +86,8 @@ def as_json(
                 "stage_since": timestamp(promotion.stage_since),
                 "judged": timestamp(promotion.judged) if promotion.judged else None,
                 "told": promotion.told,
+                "pods": promotion.pods,
+                "needed": promotion.needed,
             }
     beside = {"refused": troubles.refused, "failing": dict(troubles.failing)}
     return {**told, **{key: value for key, value in beside.items() if value}}

@@ -8,24 +8,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from proreus.engine.controllers.promotion.core import GateOptions, begun, judged, not_judged
+from proreus.engine.controllers.promotion.core import GateOptions, begun, counted, judged, not_judged
 from proreus.engine.controllers.promotion.evaluation import Case, Weigh, weighing_apart
 from proreus.engine.leader_election import Term
 from proreus.engine.objects.errors import Fenced, NotFound, StatusError
 from proreus.engine.objects.intents import Intent
 from proreus.engine.objects.kinds import CONFIG_MAP
 from proreus.engine.objects.promotions import NAME, Promotion, read_promotions, written
-from proreus.engine.objects.registry import Registry
+from proreus.engine.objects.registry import ObjectEvent, Registry
+from proreus.engine.objects.scheduler_config import DEFAULT_SCHEDULER, NAMESPACE, Chosen, read_chosen
 from proreus.engine.objects.scheduler_config import NAME as CHOICES
-from proreus.engine.objects.scheduler_config import NAMESPACE, Chosen, read_chosen
+from proreus.engine.objects.timestamps import parse_timestamp
 from proreus.engine.runtimes.clock import Timers
 from proreus.engine.store.log.store_log import payload_of
 from proreus.engine.store.protocol import StoreError
 from proreus.engine.trace.segments import PREFIX
+from proreus.engine.watch.shared_informer import SharedInformer
 from proreus.model.errors import ProreusError
 from proreus.policies.policy_folders import PolicyFolders
 
@@ -51,10 +54,20 @@ class PromotionOptions:
 
 class Promoter:
     def __init__(
-        self, registry: Registry, timers: Timers, term: Term, options: PromotionOptions | None = None
+        self,
+        registry: Registry,
+        timers: Timers,
+        term: Term,
+        options: PromotionOptions | None = None,
+        pods: SharedInformer | None = None,
     ) -> None:
+        """pods: whence is heard how many have come."""
         self._registry, self._timers, self._term = registry, timers, term
         self._options = options or PromotionOptions()
+        self._came: dict[str, deque[float]] = {}
+        """When the last pods of each schedulerName were made."""
+        if pods is not None:
+            pods.subscribe(self._pod_heard)
 
     async def run(self) -> None:
         """Judge until cancelled."""
@@ -85,7 +98,8 @@ class Promoter:
         promotions: dict[str, Promotion] = {}
         for name, one in chosen.items():
             known = standing.get(name)
-            promotions[name] = known if known is not None and known.is_of(one) else begun(one, now)
+            promotion = known if known is not None and known.is_of(one) else begun(one, now)
+            promotions[name] = counted(promotion, self._came_since(name, promotion.since), self._options.gate)
         if promotions != standing:
             await self._write(promotions)
         if not self._options.play:
@@ -94,6 +108,15 @@ class Promoter:
             last = max(promotion.judged, promotion.since)
             if promotion.stage != "refused" and now - last >= self._options.seconds:
                 await self._judge(name, chosen[name], promotion, weigh)
+
+    def _pod_heard(self, event: ObjectEvent) -> None:
+        if event.type == "ADDED":
+            name = str(event.object["spec"].get("schedulerName") or DEFAULT_SCHEDULER)
+            made = parse_timestamp(event.object["metadata"]["creationTimestamp"])
+            self._came.setdefault(name, deque(maxlen=self._options.gate.least_pods)).append(made)
+
+    def _came_since(self, name: str, since: float) -> int:
+        return sum(made >= int(since) for made in self._came.get(name, ()))  # whole seconds, as objects say
 
     async def _judge(self, name: str, chosen: Chosen, promotion: Promotion, weigh: Weigh) -> None:
         entries = (await self._registry.store.list(PREFIX)).entries

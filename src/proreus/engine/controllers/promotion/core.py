@@ -27,6 +27,7 @@ _LEAST_EVICTIONS = 0.01
 """A pod."""
 _NEXT: Mapping[Stage, Stage] = {"shadow": "share", "share": "all", "all": "all"}
 _LONGEST_WHY = 500
+_NOT_YET = "not judged yet"
 _BY_THE_POLICY = ("", "nominated")
 
 
@@ -64,7 +65,17 @@ class Evidence:
 
 def begun(chosen: Chosen, now: float) -> Promotion:
     """A candidate that was just put up."""
-    return Promotion(chosen.policy, chosen.candidate, now, stage_since=now, told="not judged yet")
+    return Promotion(chosen.policy, chosen.candidate, now, stage_since=now, told=_NOT_YET)
+
+
+def counted(promotion: Promotion, pods: int, options: GateOptions) -> Promotion:
+    """With how many pods have come since it was put up; pods that were counted once stay counted."""
+    needed = options.least_pods
+    came = min(max(pods, promotion.pods), needed)
+    told = promotion.told
+    if not promotion.judged:
+        told = f"{_NOT_YET}: {came} of {needed} pods have come"
+    return msgspec.structs.replace(promotion, pods=came, needed=needed, told=told)
 
 
 def lived(pods: Iterable[PodTrace], chosen: Chosen, since: float, now: float) -> LiveEvidence:

@@ -51,8 +51,9 @@ def part_of(pods: Sequence[Pod], part: Part) -> tuple[Pod, ...]:
 def filling(nodes: Sequence[Node], pods: Sequence[Pod], seed: int) -> Workload:
     """Pods drawn from these arrive one by one, and stay, until the nodes are asked for more than they have.
 
-    What they are asked for: GPUs where there are any and somebody wants them, else CPU. Nodes come in another
-    order for every seed: rules that take the first of equals must not owe anything to one order.
+    What they are asked for: GPUs where there are any and somebody wants them, else CPU, else memory, else
+    room for pods. Nodes come in another order for every seed: rules that take the first of equals must not
+    owe anything to one order.
     """
     capacity, demand = _scarce(nodes, pods)
     random = np.random.default_rng(seed)
@@ -72,6 +73,14 @@ def _scarce(nodes: Sequence[Node], pods: Sequence[Pod]) -> tuple[int, Callable[[
     gpus = sum(node.gpu_count for node in nodes) * GPU_WHOLE
     if gpus and any(pod.spec.gpu.count for pod in pods):
         return gpus, lambda pod: pod.spec.gpu.count * pod.spec.gpu.milli
-    if not any(pod.spec.requests.cpu for pod in pods):
-        raise InputError("no pod asks for CPU or GPUs: any node takes any of them")
-    return sum(node.allocatable.cpu for node in nodes), lambda pod: pod.spec.requests.cpu
+    if any(pod.spec.requests.cpu for pod in pods):
+        return sum(node.allocatable.cpu for node in nodes), lambda pod: pod.spec.requests.cpu
+    if any(pod.spec.requests.memory for pod in pods):
+        return sum(node.allocatable.memory for node in nodes), lambda pod: pod.spec.requests.memory
+    room = sum(node.allocatable.pods for node in nodes)
+    if not room:
+        raise InputError(
+            f"none of these {len(pods):,} pods asks for CPU, memory or GPUs, and no node says how many pods "
+            "it takes: any node takes any of them"
+        )
+    return room, lambda pod: 1

@@ -7,7 +7,6 @@ may step them side by side.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
@@ -287,8 +286,10 @@ def _new_lane(compiled_workload: Compiled, draw: _Draw, options: BatchOptions) -
     if not pods:
         raise UsageError(f"workload {compiled_workload.workload.name} has no pods to learn from")
     base_class = np.asarray(compiled_workload.cluster.pod_class)
-    work = np.array([pod.duration for pod in pods])
     arrival = np.array([pod.arrival for pod in pods])
+    work = np.array([pod.duration for pod in pods])
+    if draw.reward == "completion":
+        work = _censored(work, arrival)
     wanted = draw.horizon or len(pods)
     cluster = private(compiled_workload.cluster, pod_class=np.resize(base_class, wanted))
     state = empty_state(cluster)
@@ -315,6 +316,7 @@ def _new_lane(compiled_workload: Compiled, draw: _Draw, options: BatchOptions) -
                     MAY_DELAY * options.may_delay + MAY_REJECT * options.may_reject,
                     options.redraw,
                     draw.reward == "completion",
+                    not _asks_for_gpus(compiled_workload),
                 ],
                 dtype=np.int64,
             ),
@@ -329,16 +331,36 @@ def _new_lane(compiled_workload: Compiled, draw: _Draw, options: BatchOptions) -
 def _scale(compiled_workload: Compiled, reward: Reward, work: F64) -> float:
     """What one unit of reward stands for: a mean pod placed, or a mean pod's work in pod-seconds."""
     if reward == "completion":
-        if not np.isfinite(work).all():
-            raise UsageError("reward completion needs pods that end")
         return max(float(work.mean()), 1e-9)
     classes = compiled_workload.cluster.classes
-    gpus = int(compiled_workload.cluster.nodes.gpu_count.sum())
+    gpus = _asks_for_gpus(compiled_workload)
     demand = classes.gpu_num * classes.gpu_milli if gpus else classes.request[:, 0]
     mean = float(demand[compiled_workload.cluster.pod_class].mean())
-    if mean == 0 or not math.isfinite(mean):
-        raise UsageError("reward allocation: no pod asks for what it is measured by (GPU, else CPU)")
+    if mean == 0:
+        raise UsageError(
+            f"none of the {len(work):,} pods of {compiled_workload.workload.name} asks for CPU or GPUs, "
+            "which --reward allocation is measured by; --reward completion does without"
+        )
     return mean
+
+
+def _asks_for_gpus(compiled_workload: Compiled) -> bool:
+    """Whether the nodes have GPUs, and some pod asks for them."""
+    classes, nodes = compiled_workload.cluster.classes, compiled_workload.cluster.nodes
+    asked = (classes.gpu_num * classes.gpu_milli)[compiled_workload.cluster.pod_class]
+    return bool(nodes.gpu_count.any() and asked.any())
+
+
+def _censored(work: F64, arrival: F64) -> F64:
+    """What pods take that had not ended: as long as the record, or as the longest that ended if that is more.
+
+    Less would let a policy gain by waiting for ends that nobody saw.
+    """
+    ended = np.isfinite(work)
+    if ended.all():
+        return work
+    longest = float(work[ended].max()) if ended.any() else 0.0
+    return np.where(ended, work, max(longest, float(arrival[-1] - arrival[0]), 1.0))
 
 
 @compiled

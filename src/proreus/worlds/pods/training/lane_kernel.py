@@ -13,7 +13,6 @@ from typing import NamedTuple
 from proreus.kernels.arrays import F32, F64, I64, U64
 from proreus.kernels.jit import compiled
 from proreus.kernels.structs import packable
-from proreus.worlds.pods.encoding.context import NO_GPUS
 from proreus.worlds.pods.encoding.rows import Encoder, list_choice, row_devices
 from proreus.worlds.pods.policies.scorer import MAY_DELAY, MAY_REJECT
 from proreus.worlds.pods.simulation.columns import Run
@@ -22,7 +21,7 @@ from proreus.worlds.pods.simulation.reset import clear_run, clear_state, redraw
 from proreus.worlds.pods.state.columns import Cluster, Scratch, State
 
 # Places in `PodLane.rules`.
-HEADS, REDRAW, COMPLETION = range(3)
+HEADS, REDRAW, COMPLETION, BY_CPU = range(4)
 # Places in `PodLane.now`: the pod that waits for a decision (-1 before the first), rows, whether they
 # preempt, decisions of this episode; episodes ended and decisions made in them since someone last asked.
 POD, ROWS, PREEMPTS, LENGTH, ENDED, ENDED_LENGTH = range(6)
@@ -167,8 +166,8 @@ def _act(lane: PodLane, pod: int, action: int, unearned: bool = False) -> bool:
 
 @compiled
 def _allocated(lane: PodLane) -> int:
-    """The place in `Run.used` of what allocation is measured by: milli-GPU, or CPU without GPUs."""
-    return lane.run.used.shape[0] - 2 if lane.encoder.context_scale[NO_GPUS] == 0.0 else 0
+    """The place in `Run.used` of what allocation is measured by: milli-GPU, or CPU if none is asked for."""
+    return 0 if lane.rules[BY_CPU] else lane.run.used.shape[0] - 2
 
 
 @compiled
