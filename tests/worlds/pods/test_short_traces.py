@@ -106,20 +106,9 @@ def test_a_trace_is_judged_by_what_it_shows(tmp_path: Path, ended: int, measure:
 @pytest.mark.parametrize("ended", [5, 0])
 def test_ddqn_learns_from_a_short_trace(tmp_path: Path, ended: int) -> None:
     pytest.importorskip("torch", reason="ddqn needs the extra `learn`")
-    words = [
-        "train",
-        "pods",
-        "--algo",
-        "ddqn",
-        "--format",
-        "engine",
-        "--reward",
-        "completion",
-        "--steps",
-        "60",
-    ]
-    words += ["--from", str(write(tmp_path / "trace.db", ended)), "--out", str(tmp_path / "run"), "--quiet"]
-    words += ["--warm-up", "20", "--batch-size", "8", "--report-every", "30", "--validation-seeds", "2"]
-    assert main([*words, "--confirm-seeds", "2", "--train-seeds", "1"]) == 0
+    settings = "--warm-up 20 --batch-size 8 --report-every 30 --validation-seeds 2 --train-seeds 1 --steps 60"
+    words = f"train pods --algo ddqn --format engine --reward completion --quiet {settings}".split()
+    words += ["--from", str(write(tmp_path / "trace.db", ended)), "--out", str(tmp_path / "run")]
+    assert main([*words, "--confirm-seeds", "2"]) == 0
     card = json.loads((tmp_path / "run" / "best" / "card.json").read_text())
     assert (card["algorithm"], card["kind"]) == ("ddqn", "q")
