@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ WRITTEN = 12
 """MiB that `dd` writes past the page cache."""
 
 
-def asking(**amounts: str) -> dict[str, object]:
+def asking(**amounts: str) -> dict[str, Any]:
     names = {"disk": DISK, "network": NETWORK}
     return {"resources": {"limits": {names[name]: amount for name, amount in amounts.items()}}}
 
@@ -47,7 +48,7 @@ def test_dd_in_a_container_is_held_to_its_limit(contained_place: Place) -> None:
 
     async def seconds(rate: int | None) -> tuple[int, list[str]]:
         async with contained_place.bench() as bench:
-            fields = {} if rate is None else asking(disk=str(rate))
+            fields: dict[str, Any] = {} if rate is None else asking(disk=str(rate))
             end, text = await bench.run(pod_of(container(script, **fields)))
             assert end.exit_code == 0, text
             return int(text.split()[-1]), [reason for _, reason, _ in happened(end)]

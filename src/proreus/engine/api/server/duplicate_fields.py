@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,9 +27,8 @@ def duplicates_in_json(body: bytes) -> tuple[str, ...]:
         plain = dict(pairs)
         if len(plain) == len(pairs):
             return plain
-        seen: set[str] = set()
         obj = _Doubled(plain)
-        obj.names = tuple(dict.fromkeys(name for name, _ in pairs if name in seen or seen.add(name)))
+        obj.names = tuple(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
         doubled.append(obj)
         return obj
 

@@ -117,7 +117,7 @@ def as_json(pod: Mapping[str, Any], name: str) -> dict[str, Any]:
     """A container as this API tells of it."""
     spec = next(one for one in pod["spec"]["containers"] if one["name"] == name)
     told = (pod.get("status") or {}).get("containerStatuses") or ()
-    status = next((one for one in told if one.get("name") == name), {})
+    status: Mapping[str, Any] = next((one for one in told if one.get("name") == name), {})
     state, details = next(iter((status.get("state") or {"waiting": {}}).items()))
     if name in stopped(pod) and state != "running":
         state = "stopped"
