@@ -34,7 +34,7 @@ class _Wanted(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     namespace: _Name = "default"
     command: Annotated[list[_Text], msgspec.Meta(max_length=_MOST)] = []
     args: Annotated[list[_Text], msgspec.Meta(max_length=_MOST)] = []
-    env: dict[_Name | _Text, _Text] = {}
+    env: dict[_Text, _Text] = {}
     limits: dict[_Text, str | int | float] = {}
     """Resources, which are what it asks for, too."""
     restart: Literal["Always", "OnFailure", "Never"] = "Always"
@@ -58,6 +58,7 @@ class ContainerRoutes:
             case [namespace, pod, name], "delete":
                 return await self._delete(namespace, pod, name)
             case [namespace, pod, name, "logs"], "get":
+                await self._pod(namespace, pod, name)
                 asked.query["container"] = name
                 return await self._logs(RequestTarget(POD, namespace, pod, "log"), asked)
             case [namespace, pod, name, ("start" | "stop" | "restart") as change], "create":
