@@ -67,8 +67,6 @@ class Catalogue:
     """The checkpoint called `learned`."""
     earlier: Mapping[str, Path] = field(default_factory=dict)
     """Checkpoints that were `learned` before, under names of their own."""
-    further: Mapping[str, tuple[Path, str]] = field(default_factory=dict)
-    """Other checkpoints that ship with the package, by name, and what each is."""
     options: type[Any] | None = None
     """The dataclass of flags that policies read, where there are any."""
     what: str = ""
@@ -79,11 +77,7 @@ class Catalogue:
     @property
     def names(self) -> tuple[str, ...]:
         """All that ship with the package."""
-        return (*self.rules, *self._shipped_names)
-
-    @property
-    def _shipped_names(self) -> tuple[str, ...]:
-        return (*((LEARNED,) if self.shipped is not None else ()), *self.earlier, *self.further)
+        return (*self.rules, *((LEARNED,) if self.shipped is not None else ()), *self.earlier)
 
     def describe(self) -> Iterable[tuple[str, str]]:
         """(name, what it does) of each."""
@@ -91,7 +85,6 @@ class Catalogue:
         if self.shipped is not None:
             yield LEARNED, "the checkpoint that ships with the package"
         yield from ((name, f"what was `{LEARNED}` before") for name in self.earlier)
-        yield from ((name, what) for name, (_, what) in self.further.items())
 
     def is_own(self, name: str) -> bool:
         """Whether that is a rule or a checkpoint, and not code from elsewhere; what nobody knows is ours to
@@ -146,7 +139,8 @@ class Catalogue:
             return (
                 name if rule.admitted is None or not suffix else f"{plain}@{rule.admitted(suffix, folders)}"
             )
-        if name in folders.given or {name, name.rpartition("@")[0]} & set(self._shipped_names):
+        shipped = {*((LEARNED,) if self.shipped is not None else ()), *self.earlier}
+        if name in folders.given or {name, name.rpartition("@")[0]} & shipped:
             return name
         for entry in offered(name):
             folders.installed(entry)
@@ -181,8 +175,6 @@ class Catalogue:
             return self.shipped
         if name in self.earlier:
             return self.earlier[name]
-        if name in self.further:
-            return self.further[name][0]
         return next((folder for folder in (Path(name), Path(name) / "best") if is_checkpoint(folder)), None)
 
     def _learned(self, name: str, folder: Path, options: Any, seed: int) -> AnyPolicy:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from proreus.cli.main import main
+from proreus.engine.client.schedulers import DDQNScheduler
 from proreus.engine.store.factory import open_store
 from proreus.engine.store.protocol import Put
 from proreus.engine.trace.segments import PREFIX, NodeEntry, PodEntry, Segment, digest, encode
@@ -112,3 +113,9 @@ def test_ddqn_learns_from_a_short_trace(tmp_path: Path, ended: int) -> None:
     assert main([*words, "--confirm-seeds", "2"]) == 0
     card = json.loads((tmp_path / "run" / "best" / "card.json").read_text())
     assert (card["algorithm"], card["kind"]) == ("ddqn", "q")
+    room = {"cpu": "4", "memory": "8Gi", "pods": "10"}
+    nodes = [{"metadata": {"name": name}, "status": {"allocatable": room}} for name in ("full", "free")]
+    container = {"name": "main", "image": "x", "resources": {"requests": {"cpu": "3"}}}
+    running = {"metadata": {"name": "there"}, "spec": {"nodeName": "full", "containers": [container]}}
+    asking = {"metadata": {"name": "new"}, "spec": {"containers": [container]}}
+    assert DDQNScheduler(tmp_path / "run").choose(asking, nodes, [running]) == "free"

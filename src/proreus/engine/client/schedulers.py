@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 from proreus.engine.scheduler.messages import refusals_of, unavailable
@@ -28,7 +29,10 @@ class Scheduler:
     policy: ClassVar[str] = "kube"
 
     def __init__(self, seed: int = 0) -> None:
-        self._policy = make_policy(self.policy, seed=seed)
+        self._decide_by(self.policy, seed)
+
+    def _decide_by(self, policy: str, seed: int) -> None:
+        self._policy = make_policy(policy, seed=seed)
         self._reader = TemplateReader()
 
     def choose(self, pod: Object, nodes: Sequence[Object], pods: Sequence[Object] = ()) -> str:
@@ -71,6 +75,7 @@ class KubeSchedulerPlus(Scheduler):
 
 
 class DDQNScheduler(Scheduler):
-    """The double DQN that ships with the package."""
+    """A double DQN: a run or checkpoint of `proreus train pods --algo ddqn`; none ships with the package."""
 
-    policy = "ddqn"
+    def __init__(self, model: str | Path, seed: int = 0) -> None:
+        self._decide_by(str(model), seed)

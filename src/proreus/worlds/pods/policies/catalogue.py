@@ -234,7 +234,6 @@ POLICIES = Catalogue(
     },
     shipped=PRETRAINED / "pods",
     earlier={"learned-linear": PRETRAINED / "pods-linear"},
-    further={"ddqn": (PRETRAINED / "pods-ddqn", "double DQN over (pod, node) pairs, from best fit on")},
     options=PolicyOptions,
 )
 
