@@ -29,6 +29,9 @@ AT = 1_700_000_000.0
 GPU_NODE = Node("g", Resources(cpu=4000, memory=8 * GIB, pods=110), 4, "T4")
 PLAIN_NODE = Node("n", Resources(cpu=4000, memory=8 * GIB, pods=110))
 ASKING = PodSpec(Resources(cpu=1000, memory=GIB))
+LARGE = PodSpec(Resources(cpu=3000, memory=GIB))
+APART = 2.0
+"""Seconds between two pods: more than the nodes can hold at once."""
 
 
 def workload(spec: PodSpec, *durations: float, node: Node = PLAIN_NODE) -> Workload:
@@ -42,18 +45,19 @@ def write(path: Path, ended: int, count: int = 12) -> Path:
         PodEntry(
             f"u{place}",
             f"default/p{place}",
-            digest(ASKING),
-            AT + 10 * place,
-            bound=AT + 10 * place + 1,
+            digest(LARGE if place % 3 == 0 else ASKING),
+            AT + APART * place,
+            bound=AT + APART * place + 1,
             node="a",
-            running=AT + 10 * place + 2,
-            ended=AT + 10 * place + 42 if place < ended else 0.0,
+            running=AT + APART * place + 2,
+            ended=AT + APART * place + 42 + place if place < ended else 0.0,
             end="succeeded" if place < ended else "",
         )
         for place in range(count)
     ]
     nodes = [NodeEntry(name, AT, Node(name, PLAIN_NODE.allocatable)) for name in ("a", "b", "c")]
-    segment = Segment(1, AT + 10 * count, entries, nodes, {digest(ASKING): ASKING})
+    specs = {digest(spec): spec for spec in (ASKING, LARGE)}
+    segment = Segment(1, AT + APART * count + 100, entries, nodes, specs)
 
     async def keep() -> None:
         store = await open_store(f"sqlite:{path}")
@@ -97,20 +101,23 @@ def test_nodes_are_filled_by_what_pods_do_ask_for() -> None:
 
 @pytest.mark.parametrize(("ended", "measure"), [(5, "jct_mean"), (0, "wait_mean")])
 def test_a_trace_is_judged_by_what_it_shows(tmp_path: Path, ended: int, measure: str) -> None:
-    source = FromEngine(str(write(tmp_path / "trace.db", ended)), 0.0, AT + 1000)
+    source = FromEngine(str(write(tmp_path / "trace.db", ended)), 0.0, AT + 10_000)
     assert PodScenario(source).yardstick() == (measure, ("best_fit",))
     drawn = PodScenario(Resampled(source), PodsOptions(drop_failures=True))
     with pytest.raises(InputError, match="12 pods are too few"):
         drawn.yardstick()
 
 
-@pytest.mark.parametrize("ended", [5, 0])
-def test_ddqn_learns_from_a_short_trace(tmp_path: Path, ended: int) -> None:
-    pytest.importorskip("torch", reason="ddqn needs the extra `learn`")
+def learned(tmp_path: Path, ended: int, count: int) -> int:
     settings = "--warm-up 20 --batch-size 8 --report-every 30 --validation-seeds 2 --train-seeds 1 --steps 60"
     words = f"train pods --algo ddqn --format engine --reward completion --quiet {settings}".split()
-    words += ["--from", str(write(tmp_path / "trace.db", ended)), "--out", str(tmp_path / "run")]
-    assert main([*words, "--confirm-seeds", "2"]) == 0
+    words += ["--from", str(write(tmp_path / "trace.db", ended, count)), "--out", str(tmp_path / "run")]
+    return main([*words, "--confirm-seeds", "2"])
+
+
+def test_ddqn_learns_from_a_short_trace_and_its_class_decides(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="ddqn needs the extra `learn`")
+    assert learned(tmp_path, 30, 40) == 0
     card = json.loads((tmp_path / "run" / "best" / "card.json").read_text())
     assert (card["algorithm"], card["kind"]) == ("ddqn", "q")
     room = {"cpu": "4", "memory": "8Gi", "pods": "10"}
@@ -119,3 +126,9 @@ def test_ddqn_learns_from_a_short_trace(tmp_path: Path, ended: int) -> None:
     running = {"metadata": {"name": "there"}, "spec": {"nodeName": "full", "containers": [container]}}
     asking = {"metadata": {"name": "new"}, "spec": {"containers": [container]}}
     assert DDQNScheduler(tmp_path / "run").choose(asking, nodes, [running]) == "free"
+
+
+def test_a_trace_that_teaches_nothing_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torch", reason="ddqn needs the extra `learn`")
+    assert learned(tmp_path, 0, 4) == 1, "four pods, all of which find room"
+    assert "nothing to learn" in capsys.readouterr().err
