@@ -28,7 +28,7 @@ from proreus.engine.kubelet.node_status import looks_well
 from proreus.engine.kubelet.status_writer import StatusWriter
 from proreus.engine.kubelet.usage.reporter import UsageReporter
 from proreus.engine.objects.errors import Unserviceable
-from proreus.engine.objects.event_recorder import EventRecorder
+from proreus.engine.objects.event_recorder import EventLimiter, EventRecorder
 from proreus.engine.objects.kinds import NODE, POD, Kind
 from proreus.engine.objects.metadata import Object, name_of, uid_of
 from proreus.engine.objects.registry import ObjectEvent, Registry
@@ -79,7 +79,7 @@ class ResourceHost:
             registry, timers, self._nodes, lambda name: ("", name) in seen.objects, self._measuring, process
         )
         self._writing = StatusWriter(
-            registry, EventRecorder(registry, "proreus-resource-agent", timers.wall), timers
+            registry, EventRecorder(registry, "proreus-resource-agent", timers.wall, EventLimiter()), timers
         )
         self._pods, self._begun = pods, False
         self._unwell: set[str] = set()

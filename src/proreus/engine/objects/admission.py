@@ -9,7 +9,7 @@ from proreus.engine.objects.error_messages import forbidden, invalid, not_found
 from proreus.engine.objects.errors import BadRequest, Cause
 from proreus.engine.objects.kinds import LEASE_NAMESPACE, NAMESPACE, POD, PRIORITY_CLASS, Kind
 from proreus.engine.objects.object_cache import ObjectCache, StoredObject
-from proreus.engine.objects.offload import at_the_desk
+from proreus.engine.objects.offload import offload
 from proreus.engine.objects.schema.structure import shaped, with_spec
 
 _TRUSTED_SECONDS = 1.0
@@ -47,9 +47,12 @@ class Admission:
         return [*namespaces, *priorities]
 
     async def admit(self, kind: Kind, obj: dict[str, Any], size: int) -> dict[str, Any]:
-        """The object as it may be created: named, in a namespace that takes it, with its priority."""
-        given = obj
-        obj = with_spec(kind, (await at_the_desk(size, lambda: shaped(kind, given))).object)
+        """The object as it may be created: of its kind's structure, and as `place` leaves it."""
+        return await self.place(kind, (await offload(size, lambda: shaped(kind, obj))).object)
+
+    async def place(self, kind: Kind, obj: dict[str, Any]) -> dict[str, Any]:
+        """An object of the right structure: named, in a namespace that takes it, with its priority."""
+        obj = with_spec(kind, obj)
         metadata = obj.get("metadata", {})
         if not metadata.get("name") and not metadata.get("generateName"):
             cause = Cause(

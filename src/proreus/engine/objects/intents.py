@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from proreus.engine.objects.error_messages import check_preconditions, not_found
-from proreus.engine.objects.errors import AlreadyExists
+from proreus.engine.objects.errors import AlreadyExists, StatusError
 from proreus.engine.objects.kinds import Kind
 from proreus.engine.objects.lifecycle import deletion_started, finished_deleting, first_state, next_state
 from proreus.engine.objects.object_cache import StoredObject
 from proreus.engine.objects.patch.server_side_apply import Writer, tracked
+from proreus.engine.objects.schema.structure import shaped
 from proreus.engine.objects.timestamps import timestamp
 from proreus.engine.store.protocol import ABSENT
 
@@ -146,6 +147,26 @@ class Edit:
             writer = Writer(self.manager, self.now, self.subresource)
             state = tracked(self.kind, standing.object, state, writer)
         return Write(self.key, standing.revision, state)
+
+
+class CreateOrEdit:
+    """An object as `change` makes it: of what stands, or of `begun` where nothing does."""
+
+    def __init__(self, edit: Edit, begun: dict[str, Any] | StatusError, *, absent: bool = False) -> None:
+        """begun: has no uid, by which `change` can tell; a refusal is raised where nothing stands."""
+        self.kind, self.key, self.size, self.absent = edit.kind, edit.key, edit.size, absent
+        self._edit, self._begun = edit, begun
+
+    def plan(self, standing: StoredObject | None) -> Step:
+        """What the change makes of it, or of nothing."""
+        if standing is not None:
+            return self._edit.plan(standing)
+        if isinstance(self._begun, StatusError):
+            raise self._begun
+        made = self._edit.change(self._begun)
+        if made is None:
+            raise not_found(self.kind, self._edit.name)
+        return Create(self.kind, shaped(self.kind, made).object, self._edit.now).plan(None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
-from typing import Any
 
-from proreus.engine.objects.errors import AlreadyExists, NotFound
+from proreus.engine.objects.errors import NotFound
 from proreus.engine.objects.kinds import SECRET
 from proreus.engine.objects.registry import Registry
 
@@ -44,20 +43,8 @@ async def note_door(registry: Registry, node: str, door: NodeEndpoint) -> None:
         "certificate": door.certificate,
     }
     data = {key: base64.b64encode(value.encode()).decode() for key, value in told.items()}
-
-    def change(standing: dict[str, Any]) -> dict[str, Any]:
-        return {**standing, "data": data}
-
-    made = {
-        "apiVersion": SECRET.api_version,
-        "kind": SECRET.kind,
-        "metadata": {"name": _PREFIX + node, "namespace": NAMESPACE},
-        "data": data,
-    }
-    try:
-        await registry.create(SECRET, made)
-    except AlreadyExists:
-        await registry.edit(SECRET, NAMESPACE, _PREFIX + node, change)
+    named = {"metadata": {"name": _PREFIX + node, "namespace": NAMESPACE}}
+    await registry.create_or_edit(SECRET, named, lambda standing: {**standing, "data": data})
 
 
 async def find_door(registry: Registry, node: str) -> NodeEndpoint | None:

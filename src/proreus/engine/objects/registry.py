@@ -1,7 +1,7 @@
-"""All objects of the engine, over the store: what the API's door and every agent read, write and watch.
+"""All objects of the engine, over the store: what the API and every agent read, write and watch.
 
-Writes are wants (see `wants`): planned on what was last seen, committed on the condition that it is still so,
-and planned anew where it is not. Many wants share a transaction, so that hundreds of pods are bound by one
+Writes are intents: planned on what was last seen, committed on the condition that it is still so, and planned
+anew where it is not. Many wants share a transaction, so that hundreds of pods are bound by one
 write to the disk. Whatever is handed out is shared: read it, never change it.
 """
 
@@ -16,23 +16,25 @@ from typing import Any, Literal
 from proreus.engine.objects.admission import Admission
 from proreus.engine.objects.binding import Binding, bound
 from proreus.engine.objects.ephemeral import EphemeralValues
-from proreus.engine.objects.error_messages import conflict, not_found
-from proreus.engine.objects.errors import AlreadyExists, BadRequest, NotFound, StatusError
+from proreus.engine.objects.error_messages import not_found
+from proreus.engine.objects.errors import AlreadyExists, BadRequest, StatusError
 from proreus.engine.objects.eviction import wants_of_eviction
 from proreus.engine.objects.intents import (
     Change,
     Create,
+    CreateOrEdit,
     Deletion,
     DeletionTerms,
     Edit,
     Intent,
 )
 from proreus.engine.objects.kinds import POD, PRIORITY_CLASS, Kind
+from proreus.engine.objects.metadata import name_of, namespace_of
 from proreus.engine.objects.object_cache import ObjectCache, encode, room_of, with_version
-from proreus.engine.objects.offload import LoopPauses, at_the_desk
+from proreus.engine.objects.offload import LoopPauses, offload
 from proreus.engine.objects.patch.patch_type import PatchType, patched
 from proreus.engine.objects.patch.server_side_apply import Writer, applied
-from proreus.engine.objects.schema.structure import shaped
+from proreus.engine.objects.schema.structure import Shaped
 from proreus.engine.objects.transactions import (
     Objects,
     Outcome,
@@ -48,7 +50,6 @@ __all__ = ["Binding", "Listed", "ObjectEvent", "Outcome", "Outcomes", "PatchType
 
 OWN_NAME = "proreus"
 """The field manager of writers that state none."""
-_MOST_TURNS = 8
 _NOWHERE = "\x00"
 """No key begins so: to list it costs nothing."""
 
@@ -230,57 +231,54 @@ class Registry:
             size=len(encode(patch)),
         )
 
+    async def create_or_edit(
+        self, kind: Kind, obj: dict[str, Any], change: Change, fence: Unchanged | None = None
+    ) -> dict[str, Any]:
+        """What `change` makes of the object of that name, or of `obj` where none stands.
+
+        `obj` has no uid, by which `change` can tell. fence: a condition of the write (`Fenced`).
+        """
+        want = await self.creating_or_editing(kind, obj, change)
+        (outcome,) = await self.commit_each([want], fence)
+        if isinstance(outcome, StatusError):
+            raise outcome
+        return outcome
+
     async def apply(  # noqa: PLR0913
         self,
         kind: Kind,
         namespace: str,
         name: str,
-        stated: dict[str, Any],
+        stated: Shaped,
         *,
         manager: str,
         force: bool = False,
         subresource: str = "",
         dry_run: bool = False,
-        before_creating: Callable[[], None] = lambda: None,
+        before_writing: Callable[[bool], None] = lambda _: None,
     ) -> dict[str, Any]:
         """Server-side apply: the object with the stated fields, made where it is not there.
 
         `Conflict` names the fields that others own; with `force` they are the manager's from now on.
-        before_creating: called where the object is not there; what it raises keeps it from being made.
+        before_writing: told whether the object is made by it; what it raises keeps it from being written.
         """
-        size = len(encode(stated))
-        meant = (await at_the_desk(size, lambda: shaped(kind, stated))).object
-        named = {**meant.get("metadata", {}), "name": name}
+        named = {**stated.object.get("metadata", {}), "name": name}
         if kind.namespaced:
             named["namespace"] = namespace
-        meant = {**meant, "metadata": named}
-        writer = Writer(manager, self._clock(), subresource, force)
+        meant, now = {**stated.object, "metadata": named}, self._clock()
+        writer = Writer(manager, now, subresource, force)
 
         def change(live: dict[str, Any]) -> dict[str, Any]:
-            return applied(kind, live, meant, writer)
+            creating = "uid" not in live["metadata"]
+            before_writing(creating)
+            if not creating:
+                return applied(kind, live, meant, writer)
+            owned = applied(kind, None, meant, writer)["metadata"]["managedFields"]
+            return {**live, "metadata": {**live["metadata"], "managedFields": owned}}
 
-        for _ in range(_MOST_TURNS):
-            try:
-                return await self.edit(
-                    kind,
-                    namespace,
-                    name,
-                    change,
-                    subresource=subresource,
-                    dry_run=dry_run,
-                    manager="",
-                    size=size,
-                )
-            except NotFound:
-                if subresource:
-                    raise
-            before_creating()
-            try:
-                fresh = await at_the_desk(size, lambda: applied(kind, None, meant, writer))
-                return await self.create(kind, fresh, dry_run=dry_run)
-            except AlreadyExists:
-                continue
-        raise conflict(kind, name, "it was created and deleted by others each time; try again later")
+        edit = Edit(kind, namespace, name, change, now, subresource, "", len(encode(meant)))
+        want = edit if subresource else await self._or_created(edit, meant)
+        return await settle(self._shelf, want, dry_run=dry_run)
 
     async def delete(  # noqa: PLR0913
         self,
@@ -349,7 +347,25 @@ class Registry:
             self._admission.forget_priorities()
         size = len(encode(obj))
         admitted, now = await self._admission.admit(kind, obj, size), self._clock()
-        return await at_the_desk(size, lambda: Create(kind, admitted, now, size))
+        return await offload(size, lambda: Create(kind, admitted, now, size))
+
+    async def creating_or_editing(
+        self, kind: Kind, obj: dict[str, Any], change: Change, *, absent: bool = False
+    ) -> CreateOrEdit:
+        """The want that `create_or_edit` is made of; absent: most likely nothing stands, so look later."""
+        edit = Edit(kind, namespace_of(obj), name_of(obj), change, self._clock(), "", OWN_NAME)
+        return await self._or_created(edit, obj, absent=absent)
+
+    async def _or_created(self, edit: Edit, obj: dict[str, Any], *, absent: bool = False) -> CreateOrEdit:
+        """Why nothing may be made counts only where nothing stands."""
+        if edit.kind is PRIORITY_CLASS:
+            self._admission.forget_priorities()
+        metadata = {key: value for key, value in obj["metadata"].items() if key != "uid"}
+        try:
+            begun = await self._admission.place(edit.kind, {**obj, "metadata": metadata})
+            return CreateOrEdit(edit, begun, absent=absent)
+        except StatusError as refusal:
+            return CreateOrEdit(edit, refusal, absent=absent)
 
     def editing(
         self, kind: Kind, namespace: str, name: str, change: Change, *, subresource: str = ""

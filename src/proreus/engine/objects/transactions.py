@@ -13,7 +13,7 @@ from typing import Any, assert_never
 from proreus.engine.objects.errors import Conflict, Fenced, Invalid, StatusError
 from proreus.engine.objects.intents import Intent, Nothing, Remove, Step, Write
 from proreus.engine.objects.object_cache import ObjectCache, StoredObject, encode, with_version
-from proreus.engine.objects.offload import SMALL_BYTES, at_the_desk
+from proreus.engine.objects.offload import SMALL_BYTES, offload
 from proreus.engine.objects.size_limits import check_values
 from proreus.engine.store.protocol import ABSENT, Delete, KeyValue, Operation, Put, Unchanged
 
@@ -141,7 +141,7 @@ async def _planned(want: Intent, standing: StoredObject | None) -> Step:
     size = want.size + (0 if standing is None else standing.size)
     if size <= SMALL_BYTES:
         return want.plan(standing)
-    return await at_the_desk(size, lambda: want.plan(standing))
+    return await offload(size, lambda: want.plan(standing))
 
 
 def _check_fence(fence: Unchanged, entry: KeyValue | None) -> None:

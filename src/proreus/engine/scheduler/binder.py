@@ -14,9 +14,9 @@ from typing import Any, assert_never
 
 from proreus.engine.objects.conditions import Condition, with_conditions
 from proreus.engine.objects.errors import Fenced, NotFound, StatusError, Unserviceable
-from proreus.engine.objects.events import EventNote, Series, record
+from proreus.engine.objects.event_recorder import EventRecorder, EventSeries, RecordEvent
 from proreus.engine.objects.intents import PREEMPTED, DeletionTerms, Disruption, Intent
-from proreus.engine.objects.kinds import POD
+from proreus.engine.objects.kinds import BY_KIND, POD
 from proreus.engine.objects.registry import Binding, Registry
 from proreus.engine.scheduler.instructions import (
     BindPodTo,
@@ -50,7 +50,10 @@ class Binder:
     """Whether Event objects are written."""
     _told: dict[str, str] = field(default_factory=dict)
     """What was last said of a pod that waits, so that it is not said again."""
-    _series: Series = field(default_factory=Series)
+    recorder: EventRecorder = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.recorder = EventRecorder(self.registry, _REPORTER, self.clock, EventSeries(), lasting_names=True)
 
     async def carry_out(
         self, instructions: Sequence[Instruction], fence: Unchanged
@@ -66,12 +69,11 @@ class Binder:
             for instruction in instructions
             if isinstance(instruction, Complain) or instruction.pod not in lost
         ]
-        now = self.clock()
-        notes = [self._series.due(note, now) for instruction in done for note in self._notes(instruction)]
+        events = [self.recorder.due(event) for instruction in done for event in self._events(instruction)]
         self._remember(done)
-        due = [note for note in notes if note is not None]
+        due = [event for event in events if event is not None]
         if self.events and due:
-            await record(self.registry, due, _REPORTER, now)
+            await self.recorder.commit((), due)
         return failed
 
     async def _bind(self, binds: Sequence[BindPodTo], fence: Unchanged) -> list[InstructionFailed]:
@@ -172,24 +174,24 @@ class Binder:
 
         return self.registry.editing(POD, pod.namespace, pod.name, change, subresource="status")
 
-    def _notes(self, instruction: Instruction) -> list[EventNote]:
+    def _events(self, instruction: Instruction) -> list[RecordEvent]:
         match instruction:
             case BindPodTo(pod=pod, told=message):
-                return [EventNote(_object(pod), "Scheduled", message)]
+                return [_pod_event(pod, "Normal", "Scheduled", message)]
             case PreemptFor(pod=pod, node=node, victims=victims, told=message):
                 why = f"Preempted by pod {pod.uid} on node {node}"
                 return [
-                    EventNote(_object(pod), "FailedScheduling", message, "Warning"),
-                    *(EventNote(_object(victim), "Preempted", why) for victim in victims),
+                    _pod_event(pod, "Warning", "FailedScheduling", message),
+                    *(_pod_event(victim, "Normal", "Preempted", why) for victim in victims),
                 ]
             case DelayPod(pod=pod, told=message):
                 if self._told.get(pod.uid) == message:
                     return []
-                return [EventNote(_object(pod), "FailedScheduling", message, "Warning")]
+                return [_pod_event(pod, "Warning", "FailedScheduling", message)]
             case RejectPod(pod=pod, told=message):
-                return [EventNote(_object(pod), "Rejected", message, "Warning")]
+                return [_pod_event(pod, "Warning", "Rejected", message)]
             case Complain(object=obj, told=message, reason=reason):
-                return [EventNote(obj, reason, message, "Warning")]
+                return [RecordEvent(BY_KIND[obj["apiVersion"], obj["kind"]], obj, "Warning", reason, message)]
             case _:
                 assert_never(instruction)
 
@@ -208,7 +210,6 @@ def _waits(message: str, reason: str = "Unschedulable") -> Condition:
     return Condition("PodScheduled", "False", reason, message)
 
 
-def _object(pod: PodRef) -> Object:
-    """As much of the pod as an event names."""
+def _pod_event(pod: PodRef, type_: str, reason: str, message: str) -> RecordEvent:
     metadata = {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+    return RecordEvent(POD, {"metadata": metadata}, type_, reason, message)

@@ -168,11 +168,4 @@ async def switch(registry: Registry, name: str, choice: Chosen | None) -> None:
             data[name] = text
         return {**standing, "data": data}
 
-    try:
-        await registry.edit(CONFIG_MAP, NAMESPACE, NAME, change)
-    except NotFound:
-        if text is None:
-            raise
-        await registry.create(
-            CONFIG_MAP, {"metadata": {"name": NAME, "namespace": NAMESPACE}, "data": {name: text}}
-        )
+    await registry.create_or_edit(CONFIG_MAP, {"metadata": {"name": NAME, "namespace": NAMESPACE}}, change)

@@ -16,7 +16,6 @@ from proreus.engine.controllers.promotion.core import GateOptions, begun, judged
 from proreus.engine.controllers.promotion.evaluation import Case, Weigh, weighing_apart
 from proreus.engine.leader_election import Term
 from proreus.engine.objects.errors import Fenced, NotFound, StatusError
-from proreus.engine.objects.intents import Intent
 from proreus.engine.objects.kinds import CONFIG_MAP
 from proreus.engine.objects.promotions import NAME, Promotion, read_promotions, written
 from proreus.engine.objects.registry import Registry
@@ -116,13 +115,7 @@ class Promoter:
             return None
 
     async def _write(self, promotions: dict[str, Promotion]) -> None:
-        data = written(promotions)
-        want: Intent
-        if await self._config_map(NAME) is None:
-            made = {"metadata": {"name": NAME, "namespace": NAMESPACE}, "data": data}
-            want = await self._registry.creating(CONFIG_MAP, made)
-        else:
-            want = self._registry.editing(CONFIG_MAP, NAMESPACE, NAME, lambda one: {**one, "data": data})
-        (outcome,) = await self._registry.commit_each([want], self._term.fence)
-        if isinstance(outcome, StatusError):
-            raise outcome
+        data, named = written(promotions), {"metadata": {"name": NAME, "namespace": NAMESPACE}}
+        await self._registry.create_or_edit(
+            CONFIG_MAP, named, lambda standing: {**standing, "data": data}, self._term.fence
+        )
