@@ -49,7 +49,7 @@ class MachineNode:
     options: MachineOptions
     """Without `references`: those are the cluster's."""
     runtime: str = "auto"
-    """One of `opening.NAMES`."""
+    """One of `runtime_factory.NAMES`."""
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ _MOST_ESCAPES = 4
 
 
 class Role(Enum):
-    """What somebody may do: see `roles`."""
+    """What somebody may do: see `authorization`."""
 
     ADMIN = "admin"
     AGENT = "agent"

@@ -28,7 +28,7 @@ from proreus.engine.scheduler.pod_templates import TemplateReader
 from proreus.engine.store.protocol import StoreError
 from proreus.engine.trace.log import KEPT, Retention, TraceLog
 from proreus.engine.trace.segments import Segment
-from proreus.engine.watch.shared_informer import SharedInformer
+from proreus.engine.watch.informer import Informer
 from proreus.model.pod import PodSpec
 
 FOLLOWED = (NAMESPACE, SERVICE, REPLICA_SET)
@@ -62,7 +62,7 @@ class TraceRecorder:
         self,
         registry: Registry,
         timers: Timers,
-        informers: Mapping[Kind, SharedInformer],
+        informers: Mapping[Kind, Informer],
         term: Term,
         options: TraceOptions | None = None,
     ) -> None:

@@ -32,7 +32,7 @@ from proreus.engine.objects.metadata import (
 )
 from proreus.engine.objects.registry import ObjectEvent, Outcome, Registry
 from proreus.engine.runtimes.clock import Timers
-from proreus.engine.watch.shared_informer import SharedInformer
+from proreus.engine.watch.informer import Informer
 
 WORKLOADS = (DEPLOYMENT, REPLICA_SET, JOB)
 FOLLOWED = (*WORKLOADS, POD)
@@ -54,7 +54,7 @@ class TaskHost:
         self,
         registry: Registry,
         timers: Timers,
-        informers: Mapping[Kind, SharedInformer],
+        informers: Mapping[Kind, Informer],
         term: Term | None = None,
     ) -> None:
         self._registry, self._timers, self._informers = registry, timers, informers
