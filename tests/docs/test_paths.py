@@ -22,6 +22,8 @@ MODULES = sorted(path for path in SOURCE.rglob("*.py") if not path.stem.endswith
 _HISTORY = ("CHANGELOG.md",)
 """Pages that tell of what was, in the words of then."""
 _CODE = re.compile(r"`([^`\n]+)`")
+_DOCSTRING = re.compile(r'"""(.*?)"""', re.DOTALL)
+_TOP = re.compile(r"^(?:async def|def|class) (\w+)|^(\w+)(?:: [^=\n]+)? = ", re.MULTILINE)
 _FENCE = re.compile(r"```.*?```", re.DOTALL)
 _FILE = re.compile(r"[\w./-]*\w\.(?:py|proto|pyi)")
 _DOTTED = re.compile(r"(?<![\w./-])proreus(?!\.(?:io|local|decision|db|yaml)\b)(?:\.\w+)+")
@@ -56,10 +58,27 @@ def _paths() -> frozenset[str]:
 
 
 @cache
+def _tree(module: Path) -> ast.Module:
+    return ast.parse(module.read_text())
+
+
+@cache
+def _modules() -> dict[str, list[Path]]:
+    """By every ending of their path: `registry`, `objects/registry`; a package by that of its folder."""
+    named: dict[str, list[Path]] = {}
+    for module in MODULES:
+        place = module.parent if module.stem == "__init__" else module.with_suffix("")
+        parts = place.relative_to(SOURCE.parent).parts
+        for begin in range(len(parts)):
+            named.setdefault("/".join(parts[begin:]), []).append(module)
+    return named
+
+
+@cache
 def _defined(module: Path) -> frozenset[str]:
     """Names at the top of a module, and those of its classes' members."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(module.read_text())):
+    for node in ast.walk(_tree(module)):
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 names.add(name)
@@ -77,14 +96,8 @@ def _defined(module: Path) -> frozenset[str]:
 @cache
 def _top_level() -> frozenset[str]:
     """Functions, classes and constants of all modules."""
-    names: set[str] = set()
-    for module in MODULES:
-        for node in ast.parse(module.read_text()).body:
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                names.add(node.name)
-            elif isinstance(node, ast.Assign):
-                names |= {target.id for target in node.targets if isinstance(target, ast.Name)}
-    return frozenset(name for name in names if not name.startswith("_"))
+    names = (name for module in MODULES for name in _TOP.findall(module.read_text()))
+    return frozenset(name for pair in names for name in pair if name and not name.startswith("_"))
 
 
 def _dotted_is_there(name: str) -> bool:
@@ -141,11 +154,7 @@ def _module_is_there(parts: list[str]) -> bool:
     """`engine.objects.registry`, `policies.plugins.load`: a folder, a module, or what stands in it."""
     for end in range(len(parts), 0, -1):
         path = "/".join(parts[:end])
-        modules = [
-            module
-            for module in MODULES
-            if module.as_posix().endswith((f"/{path}.py", f"/{path}/__init__.py"))
-        ]
+        modules = _modules().get(path, [])
         if end == len(parts) and (modules or path in _paths()):
             return True
         if any(parts[end] in _defined(module) | _lazy(module) for module in modules):
@@ -157,16 +166,7 @@ def _folder_is_there(word: str) -> bool:
     if word in _paths():
         return True
     path, _, name = word.rpartition(".")
-    return any(name in _defined(module) for module in MODULES if module.as_posix().endswith(f"/{path}.py"))
-
-
-def _strings(module: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(module.read_text())):
-        match node:
-            case ast.Expr(value=ast.Constant(value=str(text))):
-                yield text
-            case _:
-                pass
+    return any(name in _defined(module) for module in _modules().get(path, ()))
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_what_a_page_names_is_there(page: Path) -> None:
 def test_what_docstrings_name_is_there() -> None:
     missing = {}
     for module in MODULES:
-        for text in _strings(module):
+        for text in _DOCSTRING.findall(module.read_text()):
             for name in [*missing_in(text), *_joined_to_nothing(module, text)]:
                 missing.setdefault(module.relative_to(SOURCE).as_posix(), []).append(name)
     assert missing == {}
@@ -189,11 +189,10 @@ def test_what_docstrings_name_is_there() -> None:
 
 def _joined_to_nothing(module: Path, text: str) -> Iterator[str]:
     """`where.what`, where some module has `what` and none is called `where`."""
-    own = _defined(module)
-    stems = {path.stem for path in MODULES} | _packages() | {"proreus"}
     for code in _CODE.findall(text):
         joined = _JOINED.fullmatch(code)
-        if joined and joined[2] in _top_level() and joined[1] not in stems and joined[1] not in own:
+        known = joined and (joined[1] in _modules() or joined[1] in _defined(module))
+        if joined and joined[2] in _top_level() and not known:
             yield code
 
 
