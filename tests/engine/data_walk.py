@@ -2,7 +2,7 @@
 
     python -m tests.engine.data_walk
 
-A cluster runs in this process, with its API, a simulated node and a store in memory. A profiler notes every
+A cluster runs in this process, with its API, a simulated node and a store in SQLite. A profiler notes every
 function of the package that is handed the pod (by its name, however deep it lies in the arguments) and every
 value of a class of the package that is made with the pod in it. Two walks: from `kubectl apply` to a pod that
 runs, and from a change in the store to the line that a watcher reads.
@@ -14,6 +14,7 @@ import asyncio
 import dataclasses
 import json
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -45,13 +46,29 @@ class Walk:
     """Calls with the pod among their arguments, by file."""
     types: Counter[str] = field(default_factory=Counter)
     """Values that were made with the pod in them, by class."""
+    out_only: bool = False
+    """Whether only the way from the store to one watcher of the API is looked at."""
+    _published: bool = False
+    _watchers: list[asyncio.Task[Any] | None] = field(default_factory=list)
 
     def see(self, frame: FrameType, event: str, _: Any) -> None:
         """For `sys.setprofile`."""
+        if self.out_only and not self._comes_out(frame, event):
+            return
         if event == "call":
             self._see_call(frame)
         elif event == "return" and frame.f_code.co_name in ("__init__", "__post_init__"):
             self._see_made(frame)
+
+    def _comes_out(self, frame: FrameType, event: str) -> bool:
+        """Whether it is of the store's feed, the feed of the kind, or the watcher's own request."""
+        name, task = frame.f_code.co_qualname, asyncio.current_task()
+        if event == "call" and name.startswith("Watches."):
+            self._watchers.append(task)
+        if event == "call" and name == "WatchFeed.publish":
+            self._published |= carries([change.key for change in frame.f_locals["changes"]])
+        of_feed = task is not None and task.get_name().startswith("feed of")
+        return self._published and (name.startswith("WatchFeed.") or of_feed or task in self._watchers)
 
     def _see_call(self, frame: FrameType) -> None:
         code = frame.f_code
@@ -92,7 +109,9 @@ def carries(value: Any, depth: int = _DEEPEST) -> bool:
         return any(carries(part, depth - 1) for part in [*value, *value.values()][:_WIDEST])
     if isinstance(value, list | tuple):
         return any(carries(part, depth - 1) for part in value[:_WIDEST])
-    frozen = dataclasses.is_dataclass(value) and type(value).__dataclass_params__.frozen
+    if isinstance(value, type) or not dataclasses.is_dataclass(value):
+        return False
+    frozen = bool(vars(type(value))["__dataclass_params__"].frozen)
     return frozen and any(carries(part, depth - 1) for part in _parts(value))
 
 
@@ -146,10 +165,10 @@ async def _watched(walk: Walk, ask: Callable[[], None]) -> Walk:
     return walk
 
 
-async def walks() -> tuple[Walk, Walk]:
+async def walks(folder: str) -> tuple[Walk, Walk]:
     """From `kubectl apply` to a pod that runs; from the store's change to a watcher's line."""
     nodes = SimulatedNodes(("node-1",), {"cpu": "8", "memory": "16Gi", "pods": "110"})
-    engine = Engine(EngineOptions("memory:", nodes, SchedulingOptions(), ApiOptions()))
+    engine = Engine(EngineOptions(f"sqlite:{folder}/cluster.db", nodes, SchedulingOptions(), ApiOptions()))
     await asyncio.to_thread(engine.load)
     ending, ready = asyncio.Event(), asyncio.Event()
     running = asyncio.create_task(engine.run(ending, lambda _: ready.set()))
@@ -157,7 +176,7 @@ async def walks() -> tuple[Walk, Walk]:
         await asyncio.wait_for(ready.wait(), _SECONDS)
         await asyncio.sleep(2.0)  # informers have listed, somebody leads
         there = await _watched(Walk(), lambda: _apply(engine.port))
-        back = Walk()
+        back = Walk(out_only=True)
         await _watched(back, lambda: _change(engine.port, back))
     finally:
         ending.set()
@@ -167,7 +186,8 @@ async def walks() -> tuple[Walk, Walk]:
 
 def main() -> None:
     """Print both, then what they passed through."""
-    there, back = asyncio.run(walks())
+    with tempfile.TemporaryDirectory() as folder:
+        there, back = asyncio.run(walks(folder))
     for title, walk in (("apply to running", there), ("store's change to a watcher's line", back)):
         made = sum(walk.types.values())
         sys.stdout.write(f"{title}: {len(walk.files)} files, {len(walk.types)} types, {made} values made\n")
