@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -106,6 +107,36 @@ def test_what_an_apply_makes_has_the_priority_of_its_class_and_does_not_own_it()
         assert told[-1] is False and True in told
 
     with_registry(scenario)
+
+
+class Outrun(MemoryStore):
+    """Somebody else is faster, once."""
+
+    other: Callable[[], Awaitable[Any]] | None = None
+
+    async def commit(self, *arguments: Any, **keywords: Any) -> Any:
+        """As the store does, a moment later."""
+        other, self.other = self.other, None
+        if other is not None:
+            await other()
+        return await super().commit(*arguments, **keywords)
+
+
+def test_an_apply_that_was_outrun_has_made_nothing() -> None:
+    async def play() -> None:
+        store = Outrun()
+        ours, theirs = Registry(store), Registry(store)
+        await ours.prepare()
+        store.other = lambda: theirs.create(CONFIG_MAP, {**_NAMED, "data": {"theirs": "1"}})
+        creating: list[bool] = []
+        stated = Shaped({"data": {"ours": "1"}})
+        left = await ours.apply(
+            CONFIG_MAP, "default", "counter", stated, manager="me", before_writing=creating.append
+        )
+        assert left["data"] == {"theirs": "1", "ours": "1"}
+        assert creating == [True, False], "who asks answers by the last: the object was there"
+
+    asyncio.run(play())
 
 
 def test_an_apply_that_states_a_uid_makes_the_object_all_the_same() -> None:
