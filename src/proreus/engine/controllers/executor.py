@@ -37,11 +37,11 @@ async def carry_out(
         except StatusError as refusal:
             outcomes[place] = refusal
     fence = None if term is None else term.fence
-    done, told = await recorder.commit(list(intents.values()), list(events.values()), fence)
-    if term is not None and any(isinstance(outcome, Fenced) for outcome in (*done, *told)):
+    done, recorded = await recorder.commit(list(intents.values()), list(events.values()), fence)
+    if term is not None and any(isinstance(outcome, Fenced) for outcome in (*done, *recorded)):
         term.fenced()
     outcomes.update(zip(intents, done, strict=True))
-    outcomes.update(zip(events, told, strict=True))
+    outcomes.update(zip(events, recorded, strict=True))
     return [outcomes[place] for place in range(len(instructions))]
 
 

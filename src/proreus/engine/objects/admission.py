@@ -119,7 +119,9 @@ class Admission:
         if not trusted or (named and named not in self._priorities):
             listed = await self._shelf.list(PRIORITY_CLASS.prefix, after="", limit=0, revision=0)
             objects = [self._shelf.read(entry).object for entry in listed.entries]
-            self._priorities = {one["metadata"]["name"]: one for one in objects}
+            self._priorities = {
+                priority_class["metadata"]["name"]: priority_class for priority_class in objects
+            }
             self._priorities_read_at = now
         return self._priorities
 
@@ -140,4 +142,4 @@ class Admission:
 def _default_class(classes: dict[str, dict[str, Any]]) -> dict[str, Any] | None:
     """The lowest of those that say they are the default, as Kubernetes chooses."""
     stated = [class_ for class_ in classes.values() if class_.get("globalDefault")]
-    return min(stated, key=lambda one: (one["value"], one["metadata"]["name"]), default=None)
+    return min(stated, key=lambda class_: (class_["value"], class_["metadata"]["name"]), default=None)

@@ -146,8 +146,8 @@ class EventRecorder:
 
     async def _intent(self, event: RecordEvent, now: float) -> Intent:
         """A new event, or one more of an old one."""
-        told = (uid_of(event.about), self._component, event.type, event.reason, event.message)
-        mark = hashlib.blake2b("\0".join((*told, event.field_path)).encode(), digest_size=8).hexdigest()
+        marked = (uid_of(event.about), self._component, event.type, event.reason, event.message)
+        mark = hashlib.blake2b("\0".join((*marked, event.field_path)).encode(), digest_size=8).hexdigest()
         first = mark not in self._names
         named = self._named(event, mark, now)
 

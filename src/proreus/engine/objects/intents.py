@@ -225,13 +225,13 @@ def _disrupted(pod: dict[str, Any], why: Disruption, now: float) -> dict[str, An
     """The pod with the condition that tells why it is taken; the first reason stays."""
     status = pod.get("status") or {}
     standing = status.get("conditions") or []
-    if any(one.get("type") == DISRUPTED for one in standing):
+    if any(condition.get("type") == DISRUPTED for condition in standing):
         return pod
-    told = {
+    condition = {
         "type": DISRUPTED,
         "status": "True",
         "reason": why.reason,
         "message": why.message,
         "lastTransitionTime": timestamp(now),
     }
-    return {**pod, "status": {**status, "conditions": [*standing, told]}}
+    return {**pod, "status": {**status, "conditions": [*standing, condition]}}

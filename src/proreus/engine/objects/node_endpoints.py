@@ -36,13 +36,13 @@ class NodeEndpoint:
 
 async def note_door(registry: Registry, node: str, door: NodeEndpoint) -> None:
     """In place of what an earlier process of the node has noted."""
-    told = {
+    fields = {
         "host": door.host,
         "port": str(door.port),
         "token": door.token,
         "certificate": door.certificate,
     }
-    data = {key: base64.b64encode(value.encode()).decode() for key, value in told.items()}
+    data = {key: base64.b64encode(value.encode()).decode() for key, value in fields.items()}
     named = {"metadata": {"name": _PREFIX + node, "namespace": NAMESPACE}}
     await registry.create_or_edit(SECRET, named, lambda standing: {**standing, "data": data})
 
@@ -51,7 +51,7 @@ async def find_door(registry: Registry, node: str) -> NodeEndpoint | None:
     """None where the node has none, or nobody can read what stands there."""
     try:
         data = (await registry.get(SECRET, NAMESPACE, _PREFIX + node)).get("data") or {}
-        told = {key: base64.b64decode(value).decode() for key, value in data.items()}
-        return NodeEndpoint(told["host"], int(told["port"]), told["token"], told["certificate"])
+        fields = {key: base64.b64decode(value).decode() for key, value in data.items()}
+        return NodeEndpoint(fields["host"], int(fields["port"]), fields["token"], fields["certificate"])
     except (NotFound, KeyError, ValueError):
         return None

@@ -121,7 +121,7 @@ def _selection(kind: Kind, labels: str, fields: str) -> Selection:
     wanted = {key: _together(requirements) for key, requirements in by_label.items()}
     return Selection(
         MappingProxyType(wanted),
-        frozenset(key for key, one in wanted.items() if not one.meets(None)),
+        frozenset(key for key, requirement in wanted.items() if not requirement.meets(None)),
         tuple((_of_field(requirements), readers[field]) for field, requirements in by_field.items()),
     )
 

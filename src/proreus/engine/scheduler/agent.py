@@ -219,8 +219,10 @@ class SchedulingAgent:
             self._choosing = None
         missing = {
             way
-            for one in (read_chosen(event.object).chosen.values() if isinstance(event, ObjectUpdated) else ())
-            for way in ways(one)
+            for choice in (
+                read_chosen(event.object).chosen.values() if isinstance(event, ObjectUpdated) else ()
+            )
+            for way in ways(choice)
             if not self.core.knows(way) and not self.core.gave_up(way)
         }
         if missing:
@@ -283,7 +285,7 @@ class SchedulingAgent:
         except StatusError as error:
             _log.warning("%s", error)
             failed = []
-        lost = {one.pod for one in failed}
+        lost = {failure.pod for failure in failed}
         for instruction in instructions:
             if isinstance(instruction, BindPodTo) and instruction.pod not in lost:
                 self.recent.append(

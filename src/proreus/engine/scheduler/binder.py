@@ -63,7 +63,7 @@ class Binder:
         others = [instruction for instruction in instructions if not isinstance(instruction, BindPodTo)]
         failed = await self._bind(binds, fence) if binds else []
         failed += await self._rest(others, fence) if others else []
-        lost = {one.pod for one in failed}
+        lost = {failure.pod for failure in failed}
         done = [
             instruction
             for instruction in instructions
@@ -79,9 +79,9 @@ class Binder:
     async def _bind(self, binds: Sequence[BindPodTo], fence: Unchanged) -> list[InstructionFailed]:
         wants = [
             self.registry.binding(
-                Binding(one.pod.namespace, one.pod.name, one.node, one.pod.uid, one.annotations)
+                Binding(bind.pod.namespace, bind.pod.name, bind.node, bind.pod.uid, bind.annotations)
             )
-            for one in binds
+            for bind in binds
         ]
         outcomes = await self.registry.commit_each(wants, fence)
         failed = []
@@ -114,15 +114,15 @@ class Binder:
         ]
         failed: dict[PodRef, InstructionFailed] = {}
         outcomes = await self.registry.commit_each([want for _, want in wants], fence)
-        for (one, _), outcome in zip(wants, outcomes, strict=True):
+        for (refused, _), outcome in zip(wants, outcomes, strict=True):
             if not isinstance(outcome, StatusError) or isinstance(outcome, NotFound):
                 continue
             _log.info("%s", outcome)
             if isinstance(outcome, Fenced):
                 self.fenced()
-            if not isinstance(one, Complain):
-                told_only = isinstance(one, DelayPod | RejectPod)
-                failed[one.pod] = InstructionFailed(one.pod, outcome.message, told_only)
+            if not isinstance(refused, Complain):
+                told_only = isinstance(refused, DelayPod | RejectPod)
+                failed[refused.pod] = InstructionFailed(refused.pod, outcome.message, told_only)
         return list(failed.values())
 
     def _consequences(self, instruction: Instruction) -> list[Intent]:

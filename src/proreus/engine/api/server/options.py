@@ -97,5 +97,5 @@ class ApiOptions:
     @property
     def names(self) -> frozenset[str] | None:
         """The names of hosts that are answered to, besides those of loopback; None: any."""
-        told = frozenset(bare(name).lower() for name in self.allowed_hosts)
-        return told if is_loopback(self.host) or told else None
+        hosts = frozenset(bare(name).lower() for name in self.allowed_hosts)
+        return hosts if is_loopback(self.host) or hosts else None

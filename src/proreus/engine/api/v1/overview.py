@@ -111,14 +111,14 @@ class Overview:
             for condition in status.get("conditions") or ()
             if condition.get("type") == "Ready"
         ]
-        told = (
+        seen = (
             _amounts(status.get("allocatable")),
             ready == ["True"],
             bool(spec.get("unschedulable")),
             not gone,
         )
-        if told != (node.allocatable, node.ready, node.cordoned, node.there):
-            node.allocatable, node.ready, node.cordoned, node.there = told
+        if seen != (node.allocatable, node.ready, node.cordoned, node.there):
+            node.allocatable, node.ready, node.cordoned, node.there = seen
             self._change(name)
 
     def _see_lease(self, event: ObjectEvent) -> None:
@@ -175,8 +175,8 @@ class Overview:
                 if condition.get("type") == "PodScheduled"
             ]
             time = moments[0] if moments and moments[0] else pod.created
-            told = {"time": time, "namespace": pod.namespace, "pod": pod.name, **noted.as_json()}
-            self.decisions.append(Numbered(self.changes, told))
+            decision = {"time": time, "namespace": pod.namespace, "pod": pod.name, **noted.as_json()}
+            self.decisions.append(Numbered(self.changes, decision))
 
     @property
     def phases(self) -> dict[str, int]:
@@ -221,12 +221,12 @@ class Overview:
                 "length": len(queue),
                 "pods": [
                     {
-                        "namespace": one.namespace,
-                        "name": one.name,
-                        "created": one.created,
-                        "reason": one.reason,
+                        "namespace": pod.namespace,
+                        "name": pod.name,
+                        "created": pod.created,
+                        "reason": pod.reason,
                     }
-                    for one in queue[:_QUEUE_SHOWN]
+                    for pod in queue[:_QUEUE_SHOWN]
                 ],
             },
         }
@@ -240,7 +240,7 @@ class Overview:
 
     def _node(self, name: str) -> dict[str, Any]:
         node = self._nodes[name]
-        told: dict[str, Any] = {
+        row: dict[str, Any] = {
             "name": name,
             "ready": node.ready,
             "cordoned": node.cordoned,
@@ -248,11 +248,11 @@ class Overview:
         }
         for resource, shown, by in _SHOWN:
             if node.allocatable.get(resource):
-                told[shown] = [node.taken[resource] / by, node.allocatable[resource] / by]
+                row[shown] = [node.taken[resource] / by, node.allocatable[resource] / by]
         used = _used_of(node)
         if used:
-            told["used"] = {"cpu": used[CPU] / 1000.0, "memory": used[MEMORY]}
-        return told
+            row["used"] = {"cpu": used[CPU] / 1000.0, "memory": used[MEMORY]}
+        return row
 
     def used(self) -> Iterator[tuple[str, int, int]]:
         """Nodes that are well, with CPU and memory as they were last measured."""

@@ -75,16 +75,16 @@ class Promoter:
     async def _look(self, weigh: Weigh) -> None:
         """One look at all candidates."""
         chosen = {
-            name: one
-            for name, one in read_chosen(await self._config_map(CHOICES)).chosen.items()
-            if one.candidate
+            name: choice
+            for name, choice in read_chosen(await self._config_map(CHOICES)).chosen.items()
+            if choice.candidate
         }
         standing = read_promotions(await self._config_map(NAME))
         now = self._timers.wall()
         promotions: dict[str, Promotion] = {}
-        for name, one in chosen.items():
+        for name, choice in chosen.items():
             known = standing.get(name)
-            promotions[name] = known if known is not None and known.is_of(one) else begun(one, now)
+            promotions[name] = known if known is not None and known.is_of(choice) else begun(choice, now)
         if promotions != standing:
             await self._write(promotions)
         if not self._options.play:

@@ -135,11 +135,11 @@ class TraceRecorder:
         while True:
             await asyncio.sleep(self._options.measure_seconds)
             try:
-                told = await notes.all()
+                by_node = await notes.all()
             except StatusError as error:
                 _log.warning("reading what pods use: %s; trying again", error)
                 continue
-            for note in told.values():
+            for note in by_node.values():
                 self._used(note)
                 await asyncio.sleep(0)  # others want to go on meanwhile
 

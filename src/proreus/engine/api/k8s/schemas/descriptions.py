@@ -22,12 +22,12 @@ _EVERYWHERE = {
 
 @cache
 def _words() -> Mapping[str, tuple[str, Mapping[str, str]]]:
-    found = {}
+    described = {}
     for block in "\n\n".join(table.strip() for table in (CLUSTER, PODS, WORKLOADS)).split("\n\n"):
         first, *lines = block.splitlines()
         name, _, about = first.partition(": ")
-        found[name] = about, dict(line.strip().split(" ", 1) for line in lines)
-    return found
+        described[name] = about, dict(line.strip().split(" ", 1) for line in lines)
+    return described
 
 
 def about_definition(name: str) -> str:
