@@ -179,7 +179,7 @@ def test_what_a_page_names_is_there(page: Path) -> None:
 
 
 def test_what_docstrings_name_is_there() -> None:
-    missing = {}
+    missing: dict[str, list[str]] = {}
     for module in MODULES:
         for text in _DOCSTRING.findall(module.read_text()):
             for name in [*missing_in(text), *_joined_to_nothing(module, text)]:
