@@ -31,8 +31,8 @@ _PRIORITIES = (
 
 
 class Admission:
-    def __init__(self, shelf: ObjectCache, clock: Callable[[], float]) -> None:
-        self._shelf, self._clock = shelf, clock
+    def __init__(self, cache: ObjectCache, clock: Callable[[], float]) -> None:
+        self._cache, self._clock = cache, clock
         self._read_at: dict[str, float] = {}
         self._priorities: dict[str, dict[str, Any]] = {}
         self._priorities_read_at: float | None = None
@@ -117,8 +117,8 @@ class Admission:
         read_at = self._priorities_read_at
         trusted = read_at is not None and 0 <= now - read_at < _TRUSTED_SECONDS
         if not trusted or (named and named not in self._priorities):
-            listed = await self._shelf.list(PRIORITY_CLASS.prefix, after="", limit=0, revision=0)
-            objects = [self._shelf.read(entry).object for entry in listed.entries]
+            listed = await self._cache.list(PRIORITY_CLASS.prefix, after="", limit=0, revision=0)
+            objects = [self._cache.read(entry).object for entry in listed.entries]
             self._priorities = {
                 priority_class["metadata"]["name"]: priority_class for priority_class in objects
             }
@@ -128,10 +128,10 @@ class Admission:
     async def _recent(self, key: str) -> StoredObject | None:
         """What stands there, read not longer ago than is trusted."""
         now = self._clock()
-        remembered = self._shelf.peek(key)
+        remembered = self._cache.peek(key)
         if remembered is not None and 0 <= now - self._read_at.get(key, 0.0) < _TRUSTED_SECONDS:
             return remembered
-        stored_object = await self._shelf.get(key)
+        stored_object = await self._cache.get(key)
         if stored_object is None:  # names of what is not there must not pile up
             self._read_at.pop(key, None)
         else:

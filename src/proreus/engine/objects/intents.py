@@ -1,8 +1,8 @@
 """What is wanted of one object, planned without I/O: to be created, changed, or deleted.
 
-The registry looks up what stands under the want's key, asks the want for its step, and commits the steps of
-many wants in one transaction, each on the condition that its object has not changed since. Where that failed
-it asks again with what stands there then, so `plan` may be called several times.
+The registry looks up what stands under the intent's key, asks the intent for its step, and commits the steps
+of many intents in one transaction, each on the condition that its object has not changed since. Where that
+failed it asks again with what stands there then, so `plan` may be called several times.
 """
 
 from __future__ import annotations

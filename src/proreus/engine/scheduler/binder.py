@@ -77,13 +77,13 @@ class Binder:
         return failed
 
     async def _bind(self, binds: Sequence[BindPodTo], fence: Unchanged) -> list[InstructionFailed]:
-        wants = [
+        intents = [
             self.registry.binding(
                 Binding(bind.pod.namespace, bind.pod.name, bind.node, bind.pod.uid, bind.annotations)
             )
             for bind in binds
         ]
-        outcomes = await self.registry.commit_each(wants, fence)
+        outcomes = await self.registry.commit_each(intents, fence)
         failed = []
         for bind, outcome in zip(binds, outcomes, strict=True):
             if isinstance(outcome, Fenced):
@@ -109,12 +109,14 @@ class Binder:
     async def _rest(self, instructions: Sequence[Instruction], fence: Unchanged) -> list[InstructionFailed]:
         """What binds nothing. Of a preemption every part counts, else the pod would wait for nothing; and who
         could not be told why it waits is decided about, and told, again."""
-        wants = [
-            (instruction, want) for instruction in instructions for want in self._consequences(instruction)
+        intents = [
+            (instruction, intent)
+            for instruction in instructions
+            for intent in self._consequences(instruction)
         ]
         failed: dict[PodRef, InstructionFailed] = {}
-        outcomes = await self.registry.commit_each([want for _, want in wants], fence)
-        for (refused, _), outcome in zip(wants, outcomes, strict=True):
+        outcomes = await self.registry.commit_each([intent for _, intent in intents], fence)
+        for (refused, _), outcome in zip(intents, outcomes, strict=True):
             if not isinstance(outcome, StatusError) or isinstance(outcome, NotFound):
                 continue
             _log.info("%s", outcome)
