@@ -239,7 +239,7 @@ class Registry:
         `obj` has no uid, by which `change` can tell. fence: a condition of the write (`Fenced`).
         """
         intent = await self.creating_or_editing(kind, obj, change)
-        (outcome,) = await self.commit_each([intent], fence)
+        (outcome,) = await settle_many(self._cache, [intent], fence)
         if isinstance(outcome, StatusError):
             raise outcome
         return outcome
