@@ -83,6 +83,9 @@ class DDQNConfig:
     """Gradients of a larger norm are scaled down to it."""
     report_every: int = 1_000
     """Decisions between two reports."""
+    double: bool = True
+    """Whether the learning network names the action that the target network values (double DQN); else the
+    target network does both (DQN)."""
     device: str = "cpu"
     """Where the network computes: cpu or cuda."""
 
@@ -264,7 +267,8 @@ class DDQNLearner:
     def _targets(self, batch: TransitionBatch) -> Tensor:
         """Double Q: the learning network names the best legal action, the target network values it."""
         nodes, context, mask = self._tensors(batch.following)
-        best = best_legal(self.network(nodes, context, mask), mask).unsqueeze(1)
+        names = self.network if self.config.double else self._target
+        best = best_legal(names(nodes, context, mask), mask).unsqueeze(1)
         onward = self._target(nodes, context, mask).gather(1, best).squeeze(1)
         reward = torch.from_numpy(batch.reward).to(self.config.device)
         targets: Tensor = reward + torch.from_numpy(batch.discount).to(self.config.device) * onward

@@ -54,6 +54,7 @@ WORLDS: dict[str, Registered] = {
     "rebalance": Registered(
         "proreus.worlds.rebalance.world:WORLD",
         {"proreus/Rebalance-v0": "proreus.worlds.rebalance.windows.env:DeployEnv"},
+        lanes={"proreus/Rebalance-v0": "proreus.worlds.rebalance.windows.training.lanes:episodes"},
     ),
     "workflows": Registered(
         "proreus.worlds.workflows.world:WORLD",
