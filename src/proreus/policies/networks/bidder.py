@@ -111,33 +111,6 @@ def bidder_of(kind: str, tensors: Mapping[str, NDArray[Any]], sizes: tuple[int, 
     return Bidder(**parts, legal_only=np.array([kind == "q"], dtype=np.int64))
 
 
-def with_scorer(
-    kind: str, tensors: Mapping[str, NDArray[Any]], weights: NDArray[Any], sharpness: float
-) -> dict[str, NDArray[Any]]:
-    """The tensors of a network, changed so that it bids `sharpness` times what linear weights [F] score.
-
-    Two hidden units carry the score, one its positive and one its negative part; the others stay as they are
-    and count for nothing yet. So training starts at a rule, where one is a linear score, and not at random.
-    """
-    names = BIDDERS[kind]
-    changed = {name: array.copy() for name, array in tensors.items()}
-    signs = np.array([1.0, -1.0], dtype=np.float32)
-    if changed[names["bias"]].size < signs.size:
-        raise ValueError("a network needs at least two hidden units to score rows")
-    changed[names["row"]][:2] = np.outer(signs, weights)
-    for part in ("context", "bias", "deeper", "deeper_bias", "top", "top_whole", "top_bias"):
-        if part in names:
-            changed[names[part]][:2] = 0.0
-    for part in ("deeper", "top"):
-        if part in names:
-            changed[names[part]][[0, 1], [0, 1]] = 1.0
-    if "skip" in names:
-        changed[names["skip"]][:] = 0.0
-    changed[names["take"]][0] = 0.0
-    changed[names["take"]][0, :2] = sharpness * signs
-    return changed
-
-
 def no_bidder(sizes: tuple[int, int]) -> Bidder:
     """Of a rule that does not bid."""
     parts = {part: np.zeros(shape, dtype=np.float32) for part, shape in _shapes(0, sizes).items()}

@@ -24,7 +24,7 @@ from proreus.learning.qmix import QMIXConfig, qmix
 from proreus.learning.settings import at_least_one, not_negative
 from proreus.learning.step import Update
 from proreus.model.errors import UsageError, WorkError
-from proreus.policies.networks.bidder import with_scorer
+from proreus.policies.networks.linear_start import with_scorer
 from proreus.policies.networks.q_network import QNetwork
 from proreus.policies.networks.row_networks import ActorCritic, QMIXNetwork
 from proreus.workers.processes import Workers
