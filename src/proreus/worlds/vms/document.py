@@ -124,12 +124,10 @@ class VectorMAC:
         controller, or of a trained `QMIXNetwork`."""
         self.args = args
         if getattr(args, "obs_space", None) is not None:
-            self.obs_space, self.action_space = list(args.obs_space), int(args.action_space)
+            self._build_agents(args.obs_space, int(args.action_space), args)
         else:
             servers = int(_of(args, "N"))
-            self.action_space = servers * 2
-            self.obs_space = [(servers, 2, 2), (1, 2, 2)]
-        self._build_agents(self.obs_space, self.action_space, args)
+            self._build_agents([(servers, 2, 2), (1, 2, 2)], servers * 2, args)
         if agents is not None:
             self.agent.agents = agents.agents if isinstance(agents, QmixAgent) else agents
         self.agent.to(self._device)
@@ -149,7 +147,8 @@ class VectorMAC:
         return str(getattr(self.args, "device", _DEVICE))
 
     def _build_agents(self, obs_space: Sequence[Shape], action_space: int, args: Any) -> None:
-        self.agent = QmixAgent(obs_space, action_space, args)
+        self.obs_space, self.action_space = [tuple(shape) for shape in obs_space], action_space
+        self.agent = QmixAgent(obs_space, action_space, args).to(self._device)
 
     def select_actions(self, ep_batch: Mapping[str, Any], eps: float) -> I64:
         """int64[E]: the best bid's choice, or with chance eps a legal one at random."""
@@ -183,7 +182,7 @@ class VectorMAC:
             raise UsageError("is_z: there is no second view of a state")
         names = ("obs", "feat", "avail") if "obs" in states else ("rows", "context", "action_mask")
         obs, feat, avail = (np.asarray(states[name]) for name in names)
-        shapes = tuple(map(tuple, self.obs_space))
+        shapes = self.obs_space
         fits = obs.shape[1:] == shapes[0] and (
             feat.shape[1:] in (shapes[1], (2, 2, 2)) if len(shapes[0]) == 3 else feat.shape[1:] == shapes[1]
         )

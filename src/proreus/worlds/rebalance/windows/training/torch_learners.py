@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from torch import nn
 
@@ -136,9 +136,6 @@ class WindowsDDQNConfig(DDQNConfig):
 class WindowsDQNConfig(WindowsDDQNConfig):
     """Settings of DQN over moves: one network names and values actions, replay draws evenly."""
 
-    double: bool = False
-    """Whether the learning network names the action that the target network values (double DQN); else the
-    target network does both (DQN)."""
     priority_exponent: float = 0.0
     """How much large errors are preferred in replay: 0 not at all, 1 in proportion (alpha)."""
 
@@ -270,5 +267,5 @@ DQN = _learner(
     ("dqn", "q", "the same by DQN, replay drawn evenly"),
     (WindowsDQNConfig(), WindowLessons()),
     QNetwork,
-    ddqn,
+    partial(ddqn, double=False),
 )
