@@ -162,12 +162,14 @@ def _goal(scenarios: tuple[WindowScenario, ...], lessons: WindowLessons) -> Wind
     return WindowsGoal(config, scenarios, ThreadPoolExecutor(1, "judge"))
 
 
-def _start_of(scenarios: tuple[WindowScenario, ...], lessons: WindowLessons) -> F64:
-    return starting_weights(MovesESConfig(start=lessons.start), scenarios[0])
+@lru_cache(maxsize=4)
+def _start_of(scenario: WindowScenario, start: str) -> F64:
+    """[features] of the scorer that training starts from, and that makes the offers."""
+    return starting_weights(MovesESConfig(start=start), scenario)
 
 
 def _lanes(scenarios: tuple[WindowScenario, ...], lessons: WindowLessons) -> Lanes:
-    settings = LaneSettings("train", lessons.horizon, _start_of(scenarios, lessons), lessons.price)
+    settings = LaneSettings("train", lessons.horizon, _start_of(scenarios[0], lessons.start), lessons.price)
     count = lessons.lanes if isinstance(lessons, WindowLaneLessons) else 1
     parts = [WindowLanes(pool_of(each, lessons.train_seeds), count, settings) for each in scenarios]
     return parts[0] if len(parts) == 1 else JoinedLanes(parts)
@@ -188,16 +190,19 @@ def _learner(
         config, lessons = asked
         try:
             drawn = weights_of(first_network(network, config, SIZES))
-            return with_scorer(kind, drawn, _start_of(scenarios, lessons), lessons.sharpness)
+            return with_scorer(kind, drawn, _start_of(scenarios[0], lessons.start), lessons.sharpness)
         except ValueError as error:
             raise UsageError(f"{algorithm}: hidden {config.hidden}: {error}") from error
 
-    def handed_out(tensors: Arrays, scenarios: tuple[WindowScenario, ...], asked: Configs) -> Arrays:
-        return {**tensors, OFFERING: _start_of(scenarios, asked[-1])}
+    def handed_out(
+        network_of: Callable[[], Arrays], scenarios: tuple[WindowScenario, ...], asked: Configs
+    ) -> Arrays:
+        """A network with the scorer that makes it offers."""
+        return {**network_of(), OFFERING: _start_of(scenarios[0], asked[-1].start)}
 
     def start(scenarios: Sequence[WindowScenario], asked: Configs) -> Arrays:
         known = _of_windows(scenarios, algorithm)
-        return handed_out(first(known, asked), known, asked)
+        return handed_out(lambda: first(known, asked), known, asked)
 
     def train(
         scenarios: Sequence[WindowScenario], asked: Configs, workers: Workers, saved: Arrays | None
@@ -211,7 +216,7 @@ def _learner(
             observation = 4 * (CHOICES * SIZES[0] + SIZES[1]) + CHOICES
             check_memory(algorithm, config.capacity, observation, "any number of nodes")
         for update in learn(config, _lanes(known, lessons), saved, first(known, asked)):
-            yield replace(update, tensors=lambda now=update: handed_out(now.tensors(), known, asked))
+            yield replace(update, tensors=partial(handed_out, update.tensors, known, asked))
 
     def policy_of(tensors: Arrays) -> MovePolicy:
         try:
