@@ -19,7 +19,7 @@ from rich.console import Console
 from proreus.cli.arguments import parse_named, prepare, without
 from proreus.cli.compare import scenario_names
 from proreus.cli.output import Output, new_console, write_json
-from proreus.cli.train_file import TrainFile
+from proreus.cli.train_file import TrainFile, former_names
 from proreus.cli.training_progress import interrupt_noted, interrupted_and_saved, kept_work_named, shown
 from proreus.cli.world_arguments import world_in
 from proreus.contract.scenario import Scenario
@@ -175,7 +175,7 @@ def _named_by_default(world: World, file: TrainFile) -> str:
 def _workload(world: World, settings: set[str], file: TrainFile) -> Any:
     """The world's flags for what to train on, without those that say nothing about training."""
     usual = world.flags()
-    taken = settings | {former for former, now in FORMER_NAMES.items() if now in settings}
+    taken = settings | former_names(settings)
     hidden = {
         item.name
         for item in fields(world.flags)  # type: ignore[arg-type]  # a dataclass, as the contract says
@@ -187,9 +187,9 @@ def _workload(world: World, settings: set[str], file: TrainFile) -> Any:
     elif scenario:
         scenario = world.lessons[0]
     kind = without(world.flags, {name: getattr(usual, name) for name in hidden})
-    for name in sorted(hidden & file.entries.keys() - settings):
+    for name in sorted(hidden & file.entries.keys() - taken):
         raise file.entries[name].fail("says nothing about training")
-    return file.applied(kind(**{**vars(usual), "scenario": scenario}))
+    return file.applied(kind(**{**vars(usual), "scenario": scenario}), vars(usual).keys() - hidden)
 
 
 def _configs(learner: Learner) -> dict[str, Any]:

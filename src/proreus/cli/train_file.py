@@ -13,6 +13,7 @@ kind, is an InputError with file, line and field.
 from __future__ import annotations
 
 import types
+from collections.abc import Collection
 from collections.abc import Mapping as Known
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -89,7 +90,8 @@ class TrainFile:
             raise told.fail(f"of the world {told.text()!r}, not of {world.name!r}")
         history = _HISTORY if self.top is not None and self.top.get(_OF_RUN) is not None else ()
         known = {"world", _ALGORITHM, _SCENARIOS, *history, *_ARGUMENTS, *_names(workload)}
-        known = known.union(*map(_names, learner.configs))
+        settings = set[str]().union(*map(_names, learner.configs))
+        known |= settings | former_names(settings)
         for name, entry in self.entries.items():
             if name not in known:
                 spoken = [_spoken(setting) for setting in known]
@@ -103,12 +105,13 @@ class TrainFile:
 
     def configs(self, learner: Learner) -> Configs:
         """The learner's settings with those of the file."""
-        return tuple(self.applied(config) for config in learner.configs)
+        return tuple(self.applied(config, _names(config)) for config in learner.configs)
 
-    def applied(self, config: Config) -> Config:
-        """A dataclass of settings or flags with what the file says about them."""
+    def applied(self, config: Config, names: Collection[str]) -> Config:
+        """A dataclass of settings or flags with what the file says about those of these names."""
         hints = get_type_hints(type(config))
-        entries = {name: self.entries[name] for name in _names(config) if name in self.entries}
+        said = {FORMER_NAMES[name] if name in former_names(names) else name: name for name in self.entries}
+        entries = {name: self.entries[said[name]] for name in names if name in said}
         values = {name: value_of(entry, hints[name]) for name, entry in entries.items()}
         try:
             return replace(config, **values)  # type: ignore[type-var]  # a dataclass
@@ -200,12 +203,17 @@ def _entries_of(entry: Entry) -> dict[str, Entry]:
     known: dict[str, Entry] = {}
     for key, tree in entry.tree.entries.items():
         name = key.replace("-", "_")
-        name = FORMER_NAMES.get(name, _OTHERWISE.get(name, name))
+        name = _OTHERWISE.get(name, name)
         place = Entry(entry.file, f"{entry.field}.{key}" if entry.field else key, tree)
         if name in known:
             raise place.fail(f"is said twice: {known[name].field} is the same")
         known[name] = place
     return known
+
+
+def former_names(settings: Collection[str]) -> set[str]:
+    """Names that some of these settings had."""
+    return {former for former, now in FORMER_NAMES.items() if now in settings}
 
 
 def _names(config: Any) -> set[str]:
