@@ -103,7 +103,7 @@ def train(job: Job, scenario: WindowScenario, folder: Path) -> dict[str, Any]:
     variant, ends = VARIANTS[job.policy], time.monotonic() + job.seconds
     learner = learner_at(WORLD.learners[variant.algorithm])
     config, lessons = learner.configs
-    few = {"start": variant.start, "train_seeds": 16, "confirm_seeds": 16}
+    few = {"start": variant.start, "train_seeds": 16, "confirm_seeds": 16, "evaluate_every": 4}
     configs = (replace(config, steps=variant.steps, seed=job.seed), replace(lessons, **few))
     task = Task((scenario,), configs, Workers(1), folder, resume=False)
     for _ in learn(learner, task, lambda: time.monotonic() > ends, lambda summary: None):
