@@ -16,10 +16,11 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -50,15 +51,22 @@ class Variant:
     algorithm: str
     steps: int
     start: str = "rule"
+    settings: Mapping[str, Any] = MappingProxyType({})
 
 
+SLOW = MappingProxyType({"n_step": 3, "learning_rate": 3e-4})
+"""Steps that leave the start more slowly."""
 VARIANTS = {
     "ppo": Variant("ppo", 160_000),
     "qmix": Variant("qmix", 80_000),
     "ddqn": Variant("ddqn", 30_000),
     "dqn": Variant("dqn", 30_000),
     "ppo from learned": Variant("ppo", 160_000, "learned"),
+    "ppo, longer": Variant("ppo", 240_000),
+    "qmix, slower": Variant("qmix", 110_000, settings=SLOW),
+    "ddqn, slower": Variant("ddqn", 40_000, settings={**SLOW, "learning_rate": 1e-4}),
 }
+USUAL = ("ppo", "qmix", "ddqn", "dqn", "ppo from learned")
 
 
 @dataclass(frozen=True)
@@ -104,7 +112,8 @@ def train(job: Job, scenario: WindowScenario, folder: Path) -> dict[str, Any]:
     learner = learner_at(WORLD.learners[variant.algorithm])
     config, lessons = learner.configs
     few = {"start": variant.start, "train_seeds": 16, "confirm_seeds": 16, "evaluate_every": 4}
-    configs = (replace(config, steps=variant.steps, seed=job.seed), replace(lessons, **few))
+    own = replace(config, steps=variant.steps, seed=job.seed, **variant.settings)
+    configs = (own, replace(lessons, **few))
     task = Task((scenario,), configs, Workers(1), folder, resume=False)
     for _ in learn(learner, task, lambda: time.monotonic() > ends, lambda summary: None):
         pass
@@ -163,7 +172,7 @@ def jobs_of(arguments: argparse.Namespace) -> list[Job]:
             sys.stderr.write(f"{name} is left out: {error}\n")
     trained = [
         Job(name, policy, seed, arguments.data, arguments.seconds)
-        for policy in VARIANTS
+        for policy in arguments.variants
         for seed in range(arguments.trainings)
         for name in names
     ]
@@ -172,7 +181,7 @@ def jobs_of(arguments: argparse.Namespace) -> list[Job]:
 
 def warm_up(arguments: argparse.Namespace) -> None:
     """Compile here what every process would compile by itself."""
-    for policy in VARIANTS:
+    for policy in arguments.variants:
         job = Job(SCENARIOS[0], policy, 0, arguments.data, 0.0)
         with tempfile.TemporaryDirectory() as folder:
             train(job, scenario_of(job.scenario, None), Path(folder) / "run")
@@ -185,6 +194,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--trainings", type=int, default=3, help="seeds of every training")
     parser.add_argument("--seconds", type=float, default=90.0, help="of one training at most")
+    parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=USUAL)
     arguments = parser.parse_args()
     began = time.monotonic()
     warm_up(arguments)
@@ -210,6 +220,11 @@ def main() -> None:
     document = {
         "command": "PYTHONPATH=src python -m tests.docs.windows_training --data DIR --out FILE",
         "world": "rebalance",
+        "settings": {
+            name: {"algorithm": each.algorithm, "steps": each.steps, "start": each.start, **each.settings}
+            for name, each in VARIANTS.items()
+            if name in arguments.variants
+        },
         "rows": list(rows_of(jobs, results)),
         "trainings": trainings,
     }
