@@ -18,7 +18,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -51,7 +51,7 @@ class Variant:
     algorithm: str
     steps: int
     start: str = "rule"
-    settings: Mapping[str, Any] = MappingProxyType({})
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 SLOW = MappingProxyType({"n_step": 3, "learning_rate": 3e-4})
