@@ -18,7 +18,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -38,7 +38,8 @@ from proreus.worlds.rebalance.windows.simulation.outcome import MEASURES
 from proreus.worlds.rebalance.world import WORLD
 
 SCENARIOS = tuple(f"windows/{name}" for name in ("serial", "parallel", "huawei-serial", "huawei-parallel"))
-RULES = ("learned", "balance", "hotspot@0.6")
+AHEAD_OF = "balance"
+RULES = ("learned", AHEAD_OF, "hotspot@0.6")
 SEEDS = 20
 """Of the test."""
 TOLD = ("violations", "hit", "migrations", "migrated", "over_steps", "unmet", "reward")
@@ -146,19 +147,15 @@ def rows_of(jobs: Sequence[Job], results: Sequence[dict[str, Any]]) -> Iterator[
             shown = {policy: played.mean(axis=0)}
             if len(trainings) > 1:
                 shown |= {f"{policy}, seed {place}": each for place, each in enumerate(played)}
+            (beside,) = by_policy[scenario, AHEAD_OF]
+            rule = np.array([measures[name] for measures in beside["played"]])
             for who, values in shown.items():
-                found = estimate(values.tolist())
-                yield {
-                    "scenario": scenario,
-                    "policy": who,
-                    "measure": name,
-                    "unit": MEASURES[name].unit,
-                    "better": MEASURES[name].better,
-                    "mean": found.mean,
-                    "low": found.low,
-                    "high": found.high,
-                    "n": found.n,
-                }
+                about = {"scenario": scenario, "policy": who, "measure": name}
+                about |= {"unit": MEASURES[name].unit, "better": MEASURES[name].better}
+                yield {**about, **asdict(estimate(values.tolist()))}
+                # Paired by the seed of the test: the windows are the same.
+                ahead = estimate((rule - values).tolist())
+                yield {**about, "measure": f"{name} less than {AHEAD_OF}", "better": "", **asdict(ahead)}
 
 
 def jobs_of(arguments: argparse.Namespace) -> list[Job]:
