@@ -67,10 +67,8 @@ def run(text: str, **names: Any) -> dict[str, Any]:
 
 
 def many(count: int = 4) -> SchedEnvs:
-    trace = generate_vms(3_000, seed=1)
-    return SchedEnvs(
-        [SchedEnv("recovering", trace=trace, servers=ARGS.N, rows="events") for _ in range(count)]
-    )
+    settings: dict[str, Any] = {"trace": generate_vms(3_000, seed=1), "servers": ARGS.N, "limit": 40}
+    return SchedEnvs([SchedEnv("recovering", rows="events", **settings) for _ in range(count)])
 
 
 def state_of(side_by_side: SchedEnvs) -> dict[str, Any]:
@@ -96,7 +94,7 @@ def test_an_epoch_of_the_notes_is_played_to_its_end() -> None:
     side_by_side, mac = many(), VectorMAC(ARGS)
     side_by_side.reset([3, 60, 111, 200])
     placed, over = np.zeros(4), np.zeros(4, dtype=bool)
-    for _ in range(3_000):
+    for _ in range(40):
         action = run(STEP, envs=side_by_side, mac=mac, eps=0.2)["action"]
         carried, state, reward, done = side_by_side.step(action)
         np.testing.assert_array_equal(carried[~over], action[~over])
@@ -106,6 +104,7 @@ def test_an_epoch_of_the_notes_is_played_to_its_end() -> None:
         if done.all():
             break
     assert over.all() and (placed > 20).all()
+    assert side_by_side.step(np.zeros(4, dtype=np.int64))[0].tolist() == [-1] * 4
 
 
 def test_a_start_is_the_first_creation_from_its_row_on() -> None:
