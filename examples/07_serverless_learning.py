@@ -8,7 +8,8 @@ The rows to place, the ten nodes, the networks, the hyper-parameters of PPO and 
 document's; the environment is made with `flat=True`, so that `MlpPolicy` takes its observations. PPO, DQN,
 MaskablePPO and the PPO of this package learn with several seeds each and are judged on episodes that none of
 them saw, beside the rules, any legal node (`random`), any node at all (`blind`) and the best of the ten
-constant actions. `--models` keeps what was trained: what is there already is not trained again.
+constant actions. `--models` keeps what was trained: what is there already is not trained again, and PPO goes
+on where it was interrupted.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ NATIVE = "native PPO"
 RULES = ("warm_cost@60", "cheapest", "ensure", "bpbf", "bpff", "kube", "least_utilised")
 HELD_OUT = 1_000_000
 """Rows from this seed on are for evaluation; training draws those of small seeds."""
+SAVED_EVERY = 10_240
+"""Steps of PPO; five of its updates."""
 POOL, LANES = 256, 64
 Chooser = Callable[[ServerlessSchedulingEnv, Any, dict[str, Any]], int]
 """From the environment, its observation and its info to an action."""
@@ -100,15 +103,26 @@ def make_model(name: str, seed: int) -> BaseAlgorithm:
     return model
 
 
+def learned_model(name: str, seed: int, path: Path, steps: int) -> BaseAlgorithm:
+    """A model trained and saved; one of PPO that was interrupted goes on where it was saved last."""
+    model, begun = make_model(name, seed), path.with_suffix(".begun.zip")
+    if name == "DQN":  # explores by the share of all steps that is done
+        model.learn(steps)
+        model.save(path)
+        return model
+    if begun.exists():
+        model = SB3[name].load(begun, env=model.get_env())
+    while model.num_timesteps < steps:
+        model.learn(min(SAVED_EVERY, steps - model.num_timesteps), reset_num_timesteps=False)
+        model.save(begun)
+    begun.replace(path)
+    return model
+
+
 def sb3_chooser(name: str, seed: int, arguments: argparse.Namespace) -> Chooser:
     """The model of that name and seed, from the folder of models or trained."""
     path = arguments.models / f"{name}-{seed}-{arguments.steps}.zip"
-    if path.exists():
-        model = SB3[name].load(path)
-    else:
-        model = make_model(name, seed)
-        model.learn(arguments.steps)
-        model.save(path)
+    model = SB3[name].load(path) if path.exists() else learned_model(name, seed, path, arguments.steps)
 
     def choose(env: ServerlessSchedulingEnv, seen: Any, info: dict[str, Any]) -> int:
         masks = {"action_masks": info["action_mask"]} if name == "MaskablePPO" else {}

@@ -17,6 +17,12 @@ from tests.docs.kept import ROOT, Figure, figure
 _PLACE = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
+def cell(value: Figure, digits: int) -> str:
+    """A mean with half its interval, where there is one."""
+    text = f"{value.mean:,.{digits}f}"
+    return text if value.high is None else f"{text} ± {value.high - value.mean:,.{digits}f}"
+
+
 @dataclass(frozen=True)
 class Table:
     """One measure of a comparison: a row for each policy, a column for each scenario."""
@@ -33,12 +39,30 @@ class Table:
         lines.append("|---|" + "---|" * len(self.scenarios))
         for policy in self.policies:
             figures = [figure(self.kept, scenario, policy, self.measure) for scenario in self.scenarios]
-            lines.append(f"| `{policy}` | " + " | ".join(self._cell(value) for value in figures) + " |")
+            lines.append(
+                f"| `{policy}` | " + " | ".join(cell(value, self.digits) for value in figures) + " |"
+            )
         return "\n".join(lines) + "\n"
 
-    def _cell(self, value: Figure) -> str:
-        text = f"{value.mean:,.{self.digits}f}"
-        return text if value.high is None else f"{text} ± {value.high - value.mean:,.{self.digits}f}"
+
+@dataclass(frozen=True)
+class MeasuresTable:
+    """One scenario of a comparison: a row for each policy, a column for each measure."""
+
+    kept: str
+    scenario: str
+    measures: Sequence[str]
+    policies: Sequence[str]
+    digits: int = 1
+
+    def markdown(self) -> str:
+        """As it stands in a page."""
+        lines = ["| policy | " + " | ".join(self.measures) + " |", "|---|" + "---|" * len(self.measures)]
+        for policy in self.policies:
+            figures = [figure(self.kept, self.scenario, policy, measure) for measure in self.measures]
+            cells = " | ".join(cell(value, self.digits) for value in figures)
+            lines.append(f"| {policy} | {cells} |")
+        return "\n".join(lines) + "\n"
 
 
 _OPENB = [

@@ -157,3 +157,12 @@ def test_a_dict_needs_the_policy_for_dicts() -> None:
         warnings.simplefilter("ignore")
         with pytest.raises(ValueError, match="MultiInputPolicy"):
             exec(text, names)
+
+
+def test_sac_is_for_other_actions() -> None:
+    from stable_baselines3 import SAC
+
+    from proreus.envs import ServerlessSchedulingEnv
+
+    with pytest.raises(AssertionError, match="Discrete"):
+        SAC("MlpPolicy", ServerlessSchedulingEnv(flat=True))
