@@ -76,7 +76,7 @@ class FunctionsSettings:
     """Of an episode, where requests are generated or recorded."""
     rows: int = 100
     """Of an episode, where rows are injected."""
-    gap: float = 10.0
+    gap: float = 20.0
     """Seconds between rows that have no `arrival`, on average."""
     part: Part = "train"
 
