@@ -228,7 +228,7 @@ def parse(words: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--learners", default="PPO,MaskablePPO,DQN,native", help="which of them")
+    parser.add_argument("--learners", default="PPO,MaskablePPO,DQN,native", help="which of them; '': none")
     parser.add_argument("--seeds", default="0,1,2", help="of training")
     parser.add_argument("--steps", type=int, default=100_000, help="of Stable-Baselines3, for each model")
     parser.add_argument("--native-steps", type=int, default=400_000, help="of this package's PPO")
@@ -244,7 +244,7 @@ def main(words: list[str] | None = None) -> list[dict[str, Any]]:
     torch.set_num_threads(1)
     arguments.models.mkdir(parents=True, exist_ok=True)
     learned: dict[str, list[np.ndarray[Any, Any]]] = {}
-    for name in arguments.learners.split(","):
+    for name in filter(None, arguments.learners.split(",")):
         label = NATIVE if name == "native" else f"{name} (SB3)"
         for seed in map(int, arguments.seeds.split(",")):
             choose = (
