@@ -166,3 +166,32 @@ def test_sac_is_for_other_actions() -> None:
 
     with pytest.raises(AssertionError, match="Discrete"):
         SAC("MlpPolicy", ServerlessSchedulingEnv(flat=True))
+
+
+@pytest.mark.parametrize(
+    ("flat", "policy", "least", "most"),
+    [(False, "MultiInputPolicy", 0.9, 1.0), (True, "MlpPolicy", 0.0, 0.1)],
+    ids=["dict", "flat"],
+)
+def test_the_first_layer_sees_the_flat_observation(
+    flat: bool, policy: str, least: float, most: float
+) -> None:
+    """Amounts in their units saturate nearly every tanh unit of an untrained PPO; shares do not."""
+    import torch
+    from stable_baselines3 import PPO
+
+    from proreus.envs import ServerlessSchedulingEnv
+    from tests.worlds.functions.test_document_hooks import document_rows
+
+    env = ServerlessSchedulingEnv(num_nodes=10, num_functions=5, flat=flat, dataset=document_rows())
+    model = PPO(policy, env, policy_kwargs={"net_arch": {"pi": [128, 128], "vf": [128, 128]}}, seed=0)
+    seen, info = env.reset(seed=0)
+    saturated = []
+    for _ in range(50):
+        with torch.no_grad():
+            features = model.policy.extract_features(model.policy.obs_to_tensor(seen)[0])  # type: ignore[arg-type]
+            units = model.policy.mlp_extractor.policy_net[:2](features)
+        saturated.append(float((units.abs() > 0.99).float().mean()))
+        seen, _, over, _, info = env.step(int(np.argmax(info["action_mask"])))
+        assert not over
+    assert least <= np.mean(saturated) <= most
