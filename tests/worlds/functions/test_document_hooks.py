@@ -32,7 +32,8 @@ def played(env: ServerlessSchedulingEnv, seed: int = 0) -> list[float]:
     """The rewards of an episode of random legal actions, drawn by the seed."""
     draw = np.random.default_rng(seed)
     _, info = env.reset(seed=seed)
-    over, rewards = False, []
+    rewards: list[float] = []
+    over = False
     while not over:
         assert len(rewards) < 2_000, "the episode does not end"
         _, reward, over, _, info = env.step(int(draw.choice(np.flatnonzero(info["action_mask"]))))
@@ -151,7 +152,7 @@ def test_a_node_that_is_taken_out_is_not_legal() -> None:
 
         def _get_next_state(self, action: int) -> Any:
             state = super()._get_next_state(action)
-            state["node_active"][0] = 0  # type: ignore[index]
+            state["node_active"][0] = 0
             return state
 
     env = Down(rows=30, dataset=document_rows())

@@ -189,7 +189,7 @@ def test_the_first_layer_sees_the_flat_observation(
     saturated = []
     for _ in range(50):
         with torch.no_grad():
-            features = model.policy.extract_features(model.policy.obs_to_tensor(seen)[0])  # type: ignore[arg-type]
+            features = model.policy.extract_features(model.policy.obs_to_tensor(seen)[0])
             units = model.policy.mlp_extractor.policy_net[:2](features)
         saturated.append(float((units.abs() > 0.99).float().mean()))
         seen, _, over, _, info = env.step(int(np.argmax(info["action_mask"])))

@@ -271,7 +271,7 @@ class ServerlessSchedulingEnv(WorldEnv):
 
     def _next_demand(self) -> Demand:
         """The requests of an episode: of the next rows, shorter where the source ends, or of the dataset."""
-        rows = []
+        rows: list[Mapping[str, Any]] = []
         while len(rows) < self.settings.rows and not (rows and self._rows_end()):
             row = self._get_next_task()
             if row is None:

@@ -52,7 +52,7 @@ def checked_state(state: Any, parts: tuple[ObservationPart, ...]) -> SchedulingS
     if not isinstance(state, Mapping):
         raise UsageError(f"_get_next_state: returned {type(state).__name__}, not a dict like self.state")
     for part in parts:
-        if np.shape(state.get(part.name)) != part.shape:
+        if part.name not in state or np.shape(state[part.name]) != part.shape:
             raise UsageError(f"_get_next_state: {part.name!r} is missing or not of shape {part.shape}")
     return state if isinstance(state, SchedulingState) else SchedulingState(state)
 
