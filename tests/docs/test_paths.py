@@ -34,8 +34,9 @@ _ELSEWHERE = re.compile(
     r"(?:pods|nodes|jobs)/(?:log|exec|attach|portforward|binding|status|scale|eviction)|v1/\w+"  # of the API
     r"|windows/(?:serial|parallel|monitor)"  # scenarios
     r"|bench/examples"  # of LLMServingSim
+    r"|envs\.(?:reset|step|get_attr)"  # a variable of VMAgent's
 )
-_NOT_A_NAME = re.compile(r"[*<]|://|(?:^|/)[A-Z]+(?:/|$)")
+_NOT_A_NAME = re.compile(r"^/|[*<]|://|(?:^|/)[A-Z]+(?:/|$)")
 """Patterns, addresses, and places for a name: `worlds/W/policies`."""
 _THEIRS = frozenset({"file.py", "mine.py"})
 """Files that a reader writes."""
@@ -130,11 +131,11 @@ def missing_in(text: str) -> list[str]:
     missing = [name for name in _DOTTED.findall(text) if not _dotted_is_there(name)]
     for code in _CODE.findall(_FENCE.sub("", text)):
         for word in (part.removeprefix("./") for part in re.split(r"[\s,;:()\[\]{}=]+", code)):
-            if word in _THEIRS or _NOT_A_NAME.search(word) or word.startswith("/"):
+            if word in _THEIRS or _NOT_A_NAME.search(word) or _ELSEWHERE.fullmatch(word):
                 continue
             if _FILE.fullmatch(word):
                 there = word.removeprefix("../") in _paths()
-            elif _FOLDER.fullmatch(word) and not _ELSEWHERE.fullmatch(word):
+            elif _FOLDER.fullmatch(word):
                 there = word.split("/")[0] not in _packages() or _folder_is_there(word.rstrip("/"))
             elif _MODULE.fullmatch(word) and word.split(".")[0] in _tops():
                 there = _module_is_there(word.split("."))
