@@ -15,6 +15,7 @@ from proreus.serving.admission import RequestAdmission
 from proreus.serving.application import ServiceParts
 from proreus.serving.protos import decision_pb2 as decision
 from proreus.serving.protos import scheduler_pb2 as scheduler
+from proreus.serving.server.grpc_calls import GrpcLimits
 from proreus.serving.server.grpc_server import GrpcServer
 from tests.serving.door_cases import Doors, Scripted, new_service
 
@@ -192,11 +193,11 @@ def test_the_rule_answers_before_the_clients_deadline() -> None:
         door.stop(0.0)
 
 
-def test_more_streams_than_threads_for_them_are_refused(doors: Doors, channel: Any) -> None:
+def test_more_streams_than_there_are_places_are_refused(doors: Doors, channel: Any) -> None:
     import queue
 
     open_streams, ends = [], []
-    for _ in range(4):
+    for _ in range(GrpcLimits().conversations):
         requests: queue.Queue[bytes | None] = queue.Queue()
         requests.put(decision.PredictRequest(state=STATE).SerializeToString())
         stream = channel.stream_stream(f"{V1}/PredictStream")(iter(requests.get, None), timeout=60)
@@ -206,7 +207,7 @@ def test_more_streams_than_threads_for_them_are_refused(doors: Doors, channel: A
     with pytest.raises(grpc.RpcError) as caught:
         next(channel.stream_stream(f"{V1}/PredictStream")(iter([]), timeout=60))
     assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-    # Calls that are no streams still find a thread.
+    # Calls that are no streams still find a place.
     call(channel, f"{V1}/Predict", decision.PredictRequest(state=STATE), decision.PredictResponse)
     for requests in ends:
         requests.put(None)

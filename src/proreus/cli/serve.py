@@ -71,10 +71,6 @@ class ServeLimits:
     """How long the model may take over one decision before the rule decides."""
     drain_seconds: float = 10.0
     """How long to wait for requests under way when the service is told to end."""
-    grpc_threads: int = 8
-    """Threads that answer gRPC calls."""
-    grpc_one_core: bool = True
-    """Keep these threads on one core, where they do not wait for each other's wake-ups."""
     max_log: int = 1 << 30
     """Bytes of experience kept, at most, by this process, or by all in the store of --log: the oldest that
     was learned from is dropped, and where there is none, reports are refused; 0: any number."""
@@ -85,7 +81,6 @@ class ServeLimits:
         for name, least in (
             ("max_body", 1024),
             ("max_concurrency", 1),
-            ("grpc_threads", 1),
             ("rate", 0),
             ("max_decide_cost", 1),
             ("log_sample", 0),

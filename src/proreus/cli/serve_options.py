@@ -10,7 +10,7 @@ from proreus.httpserver.tls import check_credentials
 from proreus.log.protocol import LogLimits, LogPlace
 from proreus.serving.admission import read_token
 from proreus.serving.decision_service import ServiceOptions
-from proreus.serving.server.grpc_base import GrpcOptions
+from proreus.serving.server.grpc_calls import GrpcLimits
 from proreus.serving.server.http import HttpLimits
 from proreus.serving.service import Learning, ServingOptions
 from proreus.serving.validation import Dimensions
@@ -59,7 +59,7 @@ def serving_options(arguments: ServeArguments, learner: str) -> ServingOptions:
         ),
         rate=limits.rate,
         http=HttpLimits(limits.max_body, limits.max_concurrency, log_every=limits.log_sample),
-        grpc=GrpcOptions(limits.grpc_threads, limits.max_concurrency, limits.max_body, limits.grpc_one_core),
+        grpc=GrpcLimits(limits.max_concurrency, limits.max_body),
         credentials=check_credentials(security.tls_cert, security.tls_key),
         allowed_hosts=security.allowed_host,
         anonymous_updates=security.anonymous_updates,

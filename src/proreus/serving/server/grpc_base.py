@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn, assert_never
+from typing import Any, NoReturn
 
 import grpc
 from grpc_health.v1 import health_pb2
@@ -40,6 +40,7 @@ from proreus.serving.server.grpc_call_limits import (
     client_of_call,
 )
 from proreus.serving.server.grpc_messages import parse
+from proreus.serving.server.grpc_status import code_of
 
 DOOR = "grpc"
 HEALTH = "grpc.health.v1.Health"
@@ -317,31 +318,6 @@ def on_one_core() -> Iterator[None]:
         yield
     finally:
         os.sched_setaffinity(0, before)
-
-
-def code_of(refusal: Refusal) -> grpc.StatusCode:
-    """The gRPC status of a refusal."""
-    match refusal:
-        case Refusal.INVALID | Refusal.WRONG_TYPE:
-            return grpc.StatusCode.INVALID_ARGUMENT
-        case Refusal.UNAUTHENTICATED:
-            return grpc.StatusCode.UNAUTHENTICATED
-        case Refusal.FORBIDDEN:
-            return grpc.StatusCode.PERMISSION_DENIED
-        case Refusal.NOT_FOUND:
-            return grpc.StatusCode.NOT_FOUND
-        case Refusal.WRONG_METHOD:
-            return grpc.StatusCode.UNIMPLEMENTED
-        case Refusal.TOO_SLOW:
-            return grpc.StatusCode.DEADLINE_EXCEEDED
-        case Refusal.CONFLICT:
-            return grpc.StatusCode.FAILED_PRECONDITION
-        case Refusal.TOO_LARGE | Refusal.EXHAUSTED:
-            return grpc.StatusCode.RESOURCE_EXHAUSTED
-        case Refusal.UNAVAILABLE:
-            return grpc.StatusCode.UNAVAILABLE
-        case _:
-            assert_never(refusal)
 
 
 def _fields(context: Context) -> dict[str, object]:
