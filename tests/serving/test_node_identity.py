@@ -20,6 +20,7 @@ from proreus.worlds.pods.policies.vector.model import (
     VectorModel,
     Weights,
     load_vector_model,
+    model_of,
 )
 from proreus.worlds.pods.training.vector.recorded_ppo import improve, with_memory
 from tests.serving.serving_cases import ACTIONS, STATE, a_store, an_experience, experience_log
@@ -96,8 +97,6 @@ def test_an_empty_memory_changes_no_decision() -> None:
     experience = an_experience(0, 20)
     weights = with_memory(Weights(model.kind, model.tensors), [experience])
     assert weights.tensors["memory"].shape[0] == 7 and not weights.tensors["memory"].any()
-    from proreus.worlds.pods.policies.vector.model import model_of
-
     known = model_of(weights.kind, weights.tensors, Path())
     for state in experience.states:
         np.testing.assert_array_equal(

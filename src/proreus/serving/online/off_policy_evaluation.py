@@ -10,7 +10,8 @@ The decisions come from reports, and a report may lie. So the reports that speak
 the candidate are left out of the verdict; where there are too few for that, every one of them must be
 dispensable. A candidate passes where the whole 95 % interval says that it earns more: one that decides
 otherwise and earns the same is no news. A decision whose recorded chance is far below what the live model
-gives it says more about the record than about the models, and is left out too. What cannot be compared, NaN or infinite, never passes.
+gives it says more about the record than about the models, and is left out too. What cannot be compared, NaN
+or infinite, never passes.
 """
 
 from __future__ import annotations

@@ -68,7 +68,8 @@ class VectorPPOSettings:
     """The memory of nodes learns so many times as fast as the weights."""
     node_memory: bool = False
     """Give a size-free scorer a memory of the nodes that the decisions were about: it starts empty, so that
-    bids are what they were, and learns what is particular to each position. It serves that many nodes then."""
+    bids are what they were, and learns what is particular to each position. It then serves as many nodes as
+    they were."""
     seed: int = 0
     """Of the order of minibatches."""
     device: Device = "cpu"
