@@ -169,9 +169,7 @@ def _serve(door: str, arguments: ServeArguments, ending: StopEvent) -> None:
         from proreus.serving.service import RunningService
     except ImportError as error:
         raise UsageError(f"serve {needs_extra('serve')} ({error})") from error
-    learns = arguments.learn and _may_learn(arguments)
-    if learns or arguments.device != "cpu":
-        _say(arguments, f"learning: on {device_name(arguments.device)}; single decisions: on the CPU")
+    learns_on = device_name(arguments.device)
     options = serving_options(arguments, LEARNER if arguments.learn else "")
     _give_back_large_blocks()
     _say(arguments, "loading")
@@ -181,7 +179,7 @@ def _serve(door: str, arguments: ServeArguments, ending: StopEvent) -> None:
     try:
         service.start()
         ready = _open(service, door, arguments)
-        _announce(ready, arguments)
+        _announce({**ready, "device": learns_on}, arguments)
         ending.wait()
     finally:
         _say(arguments, "draining")
@@ -227,6 +225,11 @@ def _announce(ready: dict[str, object], arguments: ServeArguments) -> None:
         soft_wrap=True,
         highlight=False,
     )
+    if not (arguments.learn and _may_learn(arguments)):
+        learning = "off"
+    else:
+        learning = f"on {ready['device']}; single decisions on the CPU"
+    console.print(f"learning: {learning}", soft_wrap=True, highlight=False)
     write_json(arguments.common, ready)
 
 

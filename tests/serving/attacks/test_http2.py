@@ -1,4 +1,4 @@
-"""Raw HTTP/2 against the gRPC door: floods of what is cheap to send, half requests, windows that stay shut."""
+"""Raw HTTP/2 against the gRPC door: floods of what is cheap to send, half requests, shut windows."""
 
 from __future__ import annotations
 
