@@ -19,6 +19,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -104,12 +105,19 @@ def updates(device: str, tell: Callable[[str], None]) -> Iterator[Timed]:
             what = f"{kind}, {nodes:,} nodes, an update from {decisions:,} decisions"
             tell(what)
             sizes = (decisions, step)
-            there = seconds_of(kind, nodes, sizes, lambda w: TorchGradient(w.kind, w.tensors, device))
-            for threads, name in ((1, "kernels, one core"), (0, "kernels, all cores")):
-                if kind == MLP and threads == 1:
-                    continue  # NumPy's own threads: it has one figure
-                here = seconds_of(kind, nodes, sizes, lambda w, t=threads: gradient_of(w.kind, w.tensors, t))
+            there = seconds_of(kind, nodes, sizes, partial(_on_device, device))
+            # NumPy has threads of its own for the plain network: it has one figure.
+            for threads, name in ((1, "kernels, one core"), (0, "kernels, all cores"))[kind == MLP :]:
+                here = seconds_of(kind, nodes, sizes, partial(_on_cores, threads))
                 yield Timed(what, "ms", 1e3 * there, 1e3 * here, name)
+
+
+def _on_device(device: str, weights: Weights) -> Gradient:
+    return TorchGradient(weights.kind, weights.tensors, device)
+
+
+def _on_cores(threads: int, weights: Weights) -> Gradient:
+    return gradient_of(weights.kind, weights.tensors, threads)
 
 
 def decisions(device: str) -> Iterator[Timed]:

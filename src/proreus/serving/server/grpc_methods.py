@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from proreus.serving.messages import Refusal, Refused, invalid
-from proreus.serving.server.http2.connection import Http2Connection, Stream
+from proreus.serving.server.http2.answers import Stream
+from proreus.serving.server.http2.connection import Http2Connection
 from proreus.serving.server.http2.hpack import Header
 
 if TYPE_CHECKING:

@@ -158,7 +158,7 @@ class GrpcServer:
         if self._loop is not None and self._stopping is not None and self._thread is not None:
             stopping = self._stopping
             if self._thread.is_alive():
-                self._loop.call_soon_threadsafe(lambda: stopping.done() or stopping.set_result(seconds))
+                self._loop.call_soon_threadsafe(_tell, stopping, seconds)
             self._thread.join(seconds + LAST_SECONDS)
         if self._own_turns:
             self._turns.close(LAST_SECONDS)
@@ -241,6 +241,12 @@ class _Connection(Http2Connection):
     def connection_lost(self, exc: Exception | None) -> None:
         self._connections.discard(self)
         super().connection_lost(exc)
+
+
+def _tell(stopping: asyncio.Future[float], seconds: float) -> None:
+    """That it ends; the second time it is known."""
+    if not stopping.done():
+        stopping.set_result(seconds)
 
 
 def _busy(connection: Http2Connection) -> bool:

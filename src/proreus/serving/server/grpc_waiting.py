@@ -56,7 +56,8 @@ class WaitingCalls:
         return late
 
     def _oldest_of_most(self) -> Call:
-        return next(iter(max(self._by_client.values(), key=len)))
+        busiest = max(self._by_client, key=lambda client: len(self._by_client[client]))
+        return next(iter(self._by_client[busiest]))
 
 
 class Conversations:

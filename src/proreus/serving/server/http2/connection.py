@@ -9,18 +9,18 @@ take away again; headers are bounded however many frames they come in (CVE-2024-
 from __future__ import annotations
 
 import asyncio
-import struct
 from typing import Any, Protocol
 
 from proreus.httpserver.connection_limits import Crowd, Step
 from proreus.serving.server.http2 import frames as f
+from proreus.serving.server.http2.answers import STREAM_WINDOW, AnsweringSide
 from proreus.serving.server.http2.frames import ConnectionFault, ErrorCode, frame
 from proreus.serving.server.http2.hpack import LARGEST_LIST, Decoder, Header
 
 MOST_STREAMS = 128
 """Of one connection at once."""
-STREAM_WINDOW, CONNECTION_WINDOW = 256 * 1024, 1024 * 1024
-"""Bytes that a client may send ahead of us."""
+CONNECTION_WINDOW = 1024 * 1024
+"""Bytes that a client may send ahead of us, on all streams together."""
 _LARGEST_BLOCK = 8 * 1024
 """Bytes of the headers of a request, compressed."""
 _MOST_PIECES = 8
@@ -30,42 +30,11 @@ _MOST_IN_A_ROW = 16
 _MOST_STRAIN, _CALMED_PER_SECOND = 1_000, 500
 _SMALL_DATA = 256
 """Bytes of a frame that is hardly worth its head."""
-_SENT_PER_STRAIN = 4_096
-"""Bytes of answers that make up for a frame of control."""
 _MOST_OWED = 4 * 1024 * 1024
 """Bytes of answers that wait for a client's windows; who owes more gets no more calls."""
 _MOVED = 16 * 1024
 """Bytes that a client takes between two looks at it, if it takes answers at all."""
 _MOST_HEADS = 32
-_TRIPLE = struct.Struct(">HBBBI")
-_LAST = f.END_HEADERS | f.END_STREAM
-
-
-class Stream:
-    """One request and its answer."""
-
-    __slots__ = (
-        "closing_block",
-        "connection",
-        "done",
-        "ended",
-        "headed",
-        "id",
-        "unsent",
-        "window_in",
-        "window_out",
-    )
-
-    def __init__(self, connection: Http2Connection, number: int, *, ended: bool) -> None:
-        self.connection, self.id = connection, number
-        self.ended = ended
-        """Whether the client has said all."""
-        self.done = False
-        """Whether we have, or nobody listens any more."""
-        self.headed = False
-        self.unsent: bytearray | None = None
-        self.closing_block: bytes | None = None
-        self.window_in, self.window_out = STREAM_WINDOW, connection.stream_window_out
 
 
 class Calls(Protocol):
@@ -84,17 +53,13 @@ class Calls(Protocol):
         """Nobody waits for the answer any more."""
 
 
-class Http2Connection(asyncio.Protocol):
+class Http2Connection(AnsweringSide):
     """See the module; `Crowd` watches over it."""
 
     def __init__(self, calls: Calls, crowd: Crowd, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
         self._calls, self._crowd, self.loop = calls, crowd, loop
-        self._transport: asyncio.Transport = None  # type: ignore[assignment]  # there from connection_made on
         self.address = ""
-        self.streams: dict[int, Any] = {}
-        self.unanswerable = 0
-        """Streams whose request is not there yet."""
-        self.stream_window_out = self._window_out = f.DEFAULT_WINDOW
         self._window_in = CONNECTION_WINDOW
         self._decoder = Decoder()
         self._heads: dict[bytes, Any] = {}
@@ -102,12 +67,8 @@ class Http2Connection(asyncio.Protocol):
         self._rest = b""
         self._block: tuple[int, int, bytes, int] | None = None
         """Stream, flags, what has come of a block of headers, and in how many pieces."""
-        self._last = 0
-        self._out: list[bytes] = []
-        self._owing: dict[int, Any] = {}
-        self._owed = self._written = self._taken = 0
-        self._in_a_row = 0
-        self._strain, self._strained_at = 0.0, loop.time()
+        self._taken = 0
+        self._strained_at = loop.time()
         self.step, self.since = Step.HEAD, loop.time()
         self.unread_since: float | None = None
 
@@ -386,27 +347,6 @@ class Http2Connection(asyncio.Protocol):
             ):
                 raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, f"setting {key} cannot be {value}")
 
-    def _widen(self, number: int, more: int) -> None:
-        if not more:
-            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "a window that grows by nothing")
-        if not number:
-            self._window_out = self._wider(self._window_out, more)
-            self._send_owed()
-            return
-        stream = self.streams.get(number)
-        if stream is not None:
-            stream.window_out = self._wider(stream.window_out, more)
-            if number in self._owing:
-                self._send(stream)
-        elif number > self._last:
-            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "the window of a stream that has not begun")
-
-    @staticmethod
-    def _wider(window: int, more: int) -> int:
-        if window + more > f.WIDEST_WINDOW:
-            raise ConnectionFault(ErrorCode.FLOW_CONTROL_ERROR, "a window that is too wide")
-        return window + more
-
     def _count_strain(self) -> None:
         self._strain += 1
         if self._strain > _MOST_STRAIN:
@@ -415,95 +355,6 @@ class Http2Connection(asyncio.Protocol):
             self._strain, self._strained_at = max(0.0, self._strain - calmed), now
             if self._strain > _MOST_STRAIN:
                 raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "too much beside calls")
-
-    # Answers.
-
-    def answer(self, stream: Stream, head: bytes, data: bytes, trailers: bytes) -> None:
-        """All of an answer to a stream that was not answered yet: headers, data, trailers."""
-        self._in_a_row += 1
-        size, number = len(data), stream.id
-        if size > f.LARGEST_FRAME or size > stream.window_out or size > self._window_out or stream.headed:
-            self.send(stream, head, data, trailers)
-            return
-        self._window_out -= size
-        pack = _TRIPLE.pack
-        self._out += (
-            pack(len(head) >> 8, len(head) & 0xFF, f.HEADERS, f.END_HEADERS, number),
-            head,
-            pack(size >> 8, size & 0xFF, f.DATA, 0, number),
-            data,
-            pack(len(trailers) >> 8, len(trailers) & 0xFF, f.HEADERS, _LAST, number),
-            trailers,
-        )
-        self._finished(stream)
-
-    def send(self, stream: Stream, head: bytes, data: bytes, trailers: bytes | None = None) -> None:
-        """More of an answer; with trailers it is the last of it."""
-        if not stream.headed:
-            stream.headed = True
-            self._out.append(frame(f.HEADERS, f.END_HEADERS, stream.id, head))
-        if stream.unsent is None:
-            stream.unsent = bytearray()
-        stream.unsent += data
-        self._owed += len(data)
-        stream.closing_block = trailers
-        self._send(stream)
-
-    def end(self, stream: Stream, block: bytes) -> None:
-        """The end of an answer without data: its only headers, or its trailers."""
-        self._in_a_row += 1
-        if stream.unsent:
-            stream.closing_block = block
-            return
-        self._out.append(frame(f.HEADERS, _LAST, stream.id, block))
-        self._finished(stream)
-
-    def _send(self, stream: Stream) -> None:
-        """As much of what is owed as the windows allow."""
-        unsent = stream.unsent or bytearray()
-        while unsent:
-            size = min(len(unsent), f.LARGEST_FRAME, stream.window_out, self._window_out)
-            if size <= 0:
-                self._owing[stream.id] = stream
-                return
-            self._out.append(frame(f.DATA, 0, stream.id, bytes(unsent[:size])))
-            del unsent[:size]
-            self._owed -= size
-            stream.window_out -= size
-            self._window_out -= size
-            self._strain = max(0.0, self._strain - size / _SENT_PER_STRAIN)
-        self._owing.pop(stream.id, None)
-        if stream.closing_block is not None:
-            self._out.append(frame(f.HEADERS, _LAST, stream.id, stream.closing_block))
-            self._finished(stream)
-
-    def _send_owed(self) -> None:
-        for stream in tuple(self._owing.values()):
-            if self._window_out <= 0:
-                return
-            self._send(stream)
-
-    def _finished(self, stream: Stream) -> None:
-        self._strain = max(0.0, self._strain - 2)
-        if not stream.ended:
-            self._out.append(f.reset(stream.id, ErrorCode.NO_ERROR))
-        self._remove(stream)
-
-    def _remove(self, stream: Stream) -> None:
-        stream.done = True
-        self.streams.pop(stream.id, None)
-        if stream.unsent:
-            self._owed -= len(stream.unsent)
-            stream.unsent = None
-            self._owing.pop(stream.id, None)
-
-    def flush(self) -> None:
-        """Send what was said so far."""
-        if self._out and not self._transport.is_closing():
-            data = b"".join(self._out)
-            self._written += len(data)
-            self._transport.write(data)
-        self._out.clear()
 
     # Ends.
 
