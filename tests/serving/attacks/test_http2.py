@@ -251,3 +251,23 @@ def test_a_slow_half_frame_is_cut_off(attacked: Attacked) -> None:
         begin = time.monotonic()
         heard(connection)
         assert 5 < time.monotonic() - begin < 25
+
+
+def test_a_watcher_is_one_however_much_it_sends(attacked: Attacked) -> None:
+    """More messages behind the one that a call has are not read: each would be a subscription for ever."""
+    with http2(attacked) as connection:
+        watch = frame(f.HEADERS, f.END_HEADERS, 1, head("/grpc.health.v1.Health/Watch"))
+        connection.sendall(
+            watch + frame(f.DATA, 0, 1, bytes(5)) + frame(f.DATA, 0, 1, bytes(5) * 50) + call(3)
+        )
+        connection.settimeout(30)
+        data = b""
+        while not any(kind == f.DATA and number == 3 for kind, _, number, _ in came(data)):
+            piece = connection.recv(65_536)
+            assert piece, reason(data)
+            data += piece
+        time.sleep(0.2)
+        connection.sendall(call(5))
+        while not any(kind == f.DATA and number == 5 for kind, _, number, _ in came(data)):
+            data += connection.recv(65_536)
+        assert sum(kind == f.DATA and number == 1 for kind, _, number, _ in came(data)) == 1

@@ -118,6 +118,8 @@ class GrpcCalls:
 
     def data(self, call: Call, data: bytes) -> None:
         """More of a call's messages, or their end."""
+        if call.stop is not None or (call.work and call.method.shape == "unary"):
+            return  # its one message is there
         body = call.body
         if body is None and len(data) >= _PREFIX.size and call.method.shape == "unary":
             flag, size = _PREFIX.unpack_from(data)
@@ -125,8 +127,6 @@ class GrpcCalls:
                 # All of it at once, as nearly every call comes.
                 self._take(call, data[_PREFIX.size :], compressed=False)
                 return
-        if call.work and call.method.shape == "unary":
-            return  # its one message is there
         try:
             if body is None:
                 body = call.body = bytearray()
@@ -157,7 +157,7 @@ class GrpcCalls:
     def _admit(self, call: Call) -> None:
         head, method, guards = call.head, call.method, self._guards
         if head.refusal is not None:
-            raise head.refusal
+            raise head.refusal.with_traceback(None)  # it is raised again for each call with this head
         if not (method.open_to_all or guards.admission.open):
             guards.admission.admit(head.authorization, call.client)
         if method.changes and not guards.visitors.changes:
@@ -213,7 +213,7 @@ class GrpcCalls:
             del body[: _PREFIX.size + size]
             count += 1
             self._take(call, message, compressed=bool(flag))
-        if call.done or call.work:
+        if call.done or call.work or call.stop is not None:
             if body is not None and len(body) > most + _PREFIX.size:
                 raise too_large(most)
             return
@@ -222,7 +222,7 @@ class GrpcCalls:
         if call.ended:
             if body:
                 raise invalid("request", "a message ends early")
-            if call.method.shape == "unary" and call.stop is None:
+            if call.method.shape == "unary":
                 raise invalid("request", "a message is missing")
             if call.method.shape == "conversation":
                 self._end(call, _DONE)

@@ -30,7 +30,7 @@ _MOST_IN_A_ROW = 16
 _MOST_STRAIN, _CALMED_PER_SECOND = 1_000, 500
 _SMALL_DATA = 256
 """Bytes of a frame that is hardly worth its head."""
-_MOST_OWED = 4 * 1024 * 1024
+_MOST_OWED = 32 * 1024 * 1024
 """Bytes of answers that wait for a client's windows; who owes more gets no more calls."""
 _MOVED = 16 * 1024
 """Bytes that a client takes between two looks at it, if it takes answers at all."""
@@ -68,6 +68,8 @@ class Http2Connection(AnsweringSide):
         self._block: tuple[int, int, bytes, int] | None = None
         """Stream, flags, what has come of a block of headers, and in how many pieces."""
         self._taken = 0
+        self._answers_to = 0
+        """The last stream that is answered: those that come after a GOAWAY are not."""
         self._strained_at = loop.time()
         self.step, self.since = Step.HEAD, loop.time()
         self.unread_since: float | None = None
@@ -240,10 +242,11 @@ class Http2Connection(AnsweringSide):
             return
         if not number & 1:
             raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "a client's streams have odd numbers")
+        self._last = number
         if self._going:
             self._out.append(f.reset(number, ErrorCode.REFUSED_STREAM))
             return
-        self._last = number
+        self._answers_to = number
         if len(self.streams) >= MOST_STREAMS or self._owed > _MOST_OWED:
             self._out.append(f.reset(number, ErrorCode.REFUSED_STREAM))
             self._count_strain()
@@ -362,13 +365,13 @@ class Http2Connection(AnsweringSide):
         """Answer what has begun and nothing more."""
         if not self._going:
             self._going = True
-            self._out.append(f.go_away(self._last, ErrorCode.NO_ERROR))
+            self._out.append(f.go_away(self._answers_to, ErrorCode.NO_ERROR))
             self.flush()
 
     def _end(self, code: ErrorCode, says: str) -> None:
         if not self._transport.is_closing():
             self._going = True
-            self._out.append(f.go_away(self._last, code, says))
+            self._out.append(f.go_away(self._answers_to, code, says))
             self.flush()
             self._transport.close()
         self._rest = b""
