@@ -63,7 +63,7 @@ class GrpcLimits:
 
 
 @dataclass(frozen=True)
-class Guards:
+class CallGuards:
     """What a door is told from outside."""
 
     admission: RequestAdmission
@@ -80,7 +80,7 @@ class GrpcCalls:
     def __init__(
         self,
         methods: Mapping[bytes, Method],
-        guards: Guards,
+        guards: CallGuards,
         limits: GrpcLimits,
         loop: asyncio.AbstractEventLoop,
     ) -> None:

@@ -27,7 +27,7 @@ from proreus.serving.allowed_hosts import Visitors
 from proreus.serving.application import ServiceParts
 from proreus.serving.decision_service import Question
 from proreus.serving.messages import Refused
-from proreus.serving.server.grpc_calls import DOOR, GrpcCalls, GrpcLimits, Guards, trailer
+from proreus.serving.server.grpc_calls import DOOR, CallGuards, GrpcCalls, GrpcLimits, trailer
 from proreus.serving.server.grpc_health import HEALTH, Health
 from proreus.serving.server.grpc_messages import (
     action_bytes,
@@ -68,7 +68,7 @@ class GrpcServer:
         self._application, self.service = application, application.service
         self._limits = limits or GrpcLimits()
         self._turns, self._own_turns = turns or fair_turns(name="grpc-work"), turns is None
-        self._guards = Guards(
+        self._guards = CallGuards(
             admission,
             self.service.measurements,
             visitors or Visitors(),
