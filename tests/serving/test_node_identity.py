@@ -46,7 +46,8 @@ def reported(
 
 
 def of_node_3(actions: I64) -> F64:
-    return (actions == 3).astype(np.float64)
+    rewards: F64 = (actions == 3).astype(np.float64)
+    return rewards
 
 
 def learned(

@@ -6,7 +6,7 @@ import contextlib
 import socket
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -83,7 +83,7 @@ def still_answers(attacked: Attacked) -> None:
             data += piece
 
 
-FLOODS = {
+FLOODS: dict[str, Callable[[int], bytes]] = {
     # CVE-2023-44487: calls that are taken back as soon as they are sent.
     "rapid reset": lambda k: (
         frame(f.HEADERS, f.END_HEADERS, 2 * k + 1, head()) + f.reset(2 * k + 1, ErrorCode.CANCEL)
