@@ -74,6 +74,7 @@ _OPENB = [
     f"openb/{name}" for name in ("default", "cpu050", "cpu100", "gpushare40", "gpuspec10", "multigpu20")
 ]
 _WINDOWS = [f"windows/{name}" for name in ("serial", "parallel", "huawei-serial", "huawei-parallel")]
+_MOVERS = ["ppo", "qmix", "ddqn", "dqn", "ppo from learned", "learned", "balance", "hotspot@0.6"]
 _ARRIVALS = ["traces/calm", "traces/busy", "traces/rush"]
 _LOADS = ["calm", "busy", "rush"]
 _DAYS = ["servegen", "azure"]
@@ -83,6 +84,8 @@ TABLES: dict[str, Table | MeasuresTable] = {
     "openb": Table("pods-openb", "gpu_allocation_peak", _OPENB, ["learned", "fgd"]),
     "machines": Table("vms-huawei", "total_wait", ["huawei/waiting"], ["learned", "balance_fit"], digits=0),
     "violations": Table("rebalance-windows", "violations", _WINDOWS, ["learned", "balance", "hotspot@0.6"]),
+    "gradient-violations": Table("rebalance-learners", "violations", _WINDOWS, _MOVERS),
+    "gradient-migrations": Table("rebalance-learners", "migrations", _WINDOWS, _MOVERS),
     "workflow-cost": Table("workflows", "cost", _ARRIVALS, ["learned", "greedy", "deadline", "heft"]),
     "functions": Table(
         "functions", "objective", _LOADS, ["learned", "warm_cost", "ensure@10", "least_utilised"]
