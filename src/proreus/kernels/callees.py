@@ -1,0 +1,169 @@
+"""A kernel as Python calls it, and as other kernels call it: its code is optimised once for each entry.
+
+Numba optimises a kernel and makes machine code of it, and then does both again for the same kernel in each of
+its callers, as a caller holds all that it calls: what lies ten calls deep is optimised ten times, and most of
+the machine code never runs. Here what kernels call is only written down. What Python calls is an entry of one
+line: it is optimised together with everything below it, and only of entries machine code is made.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from llvmlite import binding as llvm
+from numba import types
+from numba.core.caching import CompileResultCacheImpl
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler, CompileResult, compile_result
+from numba.core.dispatcher import _FunctionCompiler
+from numba.core.registry import CPUDispatcher
+
+_OPTIONS: Mapping[str, Any] = {
+    "nopython": True,
+    "nogil": True,
+    "error_model": "numpy",
+    "boundscheck": None,
+    "no_cfunc_wrapper": True,
+}
+
+
+class Entry(CPUDispatcher):  # type: ignore[misc]
+    """A kernel. Python enters here; other kernels are led on to the callee."""
+
+    def __init__(
+        self,
+        py_func: Callable[..., Any],
+        locals: Mapping[str, Any] | None = None,
+        targetoptions: Mapping[str, Any] = _OPTIONS,
+    ) -> None:
+        # Numba makes a dispatcher that has travelled to another process of these three, by their names.
+        super().__init__(py_func, dict(locals or {}), dict(targetoptions))
+        self.callee = Callee(py_func, locals, targetoptions)
+        self._compiler = _EntryCompiler(py_func, self.targetdescr, self.targetoptions, self.locals, Compiler)
+        self._compiler.entry = _entry_to(self.callee, py_func)
+
+    @property
+    def is_compiling(self) -> Any:
+        """Asked where a kernel calls itself."""
+        return self.callee.is_compiling
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Asked where a kernel calls this one: of what type the answer is."""
+        return self.callee.get_call_template(args, kws)
+
+    def get_overload(self, sig: Any) -> Any:
+        """Asked where such a call is written down."""
+        return self.callee.get_overload(sig)
+
+    def add_overload(self, cres: Any) -> None:
+        """As Numba's. Callees were never made ready to run, so their environments are set here."""
+        if cres.referenced_envs is None:
+            for environment in cres._find_referenced_environments():
+                cres.library.codegen.set_env(environment.env_name, environment)
+        super().add_overload(cres)
+
+
+class _EntryCompiler(_FunctionCompiler):  # type: ignore[misc]
+    entry: Callable[..., Any]
+
+    def _get_implementation(self, args: Any, kws: Any) -> Callable[..., Any]:
+        return self.entry
+
+
+def _entry_to(callee: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of the same name and parameters that calls the callee."""
+    names = ", ".join(inspect.signature(function).parameters)
+    scope: dict[str, Any] = {"callee": callee, "__name__": function.__module__}
+    exec(f"def entry({names}):\n    return callee({names})\n", scope)
+    entry: Callable[..., Any] = scope["entry"]
+    entry.__name__, entry.__qualname__ = function.__name__, function.__qualname__
+    return entry
+
+
+class Callee(CPUDispatcher):  # type: ignore[misc]
+    """A kernel as other kernels, and its own entry, call it."""
+
+    def __init__(
+        self,
+        py_func: Callable[..., Any],
+        locals: Mapping[str, Any] | None = None,
+        targetoptions: Mapping[str, Any] = _OPTIONS,
+    ) -> None:
+        options = {**targetoptions, "no_cpython_wrapper": True}
+        super().__init__(py_func, dict(locals or {}), options, pipeline_class=_CalleeCompiler)
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """As Numba's, with one code for all whole numbers: Numba makes one for each constant and size."""
+        named = {name: _common(kind) for name, kind in dict(kws).items()}
+        return super().get_call_template([_common(kind) for kind in args], named)
+
+    def add_overload(self, cres: Any) -> None:
+        """As Numba's, without its table of what Python can call. Callers find the code by its library."""
+        if cres.entry_point is None:
+            cres = cres._replace(entry_point=cres.library)
+            self.targetctx.insert_user_function(cres.library, cres.fndesc, [cres.library])
+        self.overloads[tuple(cres.signature.args)] = cres
+
+
+def _common(kind: Any) -> Any:
+    kind = types.unliteral(kind)
+    return types.int64 if kind in (types.int8, types.int16, types.int32) else kind
+
+
+class _CalleeCompiler(Compiler):  # type: ignore[misc]
+    def compile_extra(self, func: Callable[..., Any]) -> Any:
+        self.state.flags.no_compile = True
+        self.state.library = _WrittenDown(self.state.targetctx.codegen(), func.__qualname__)
+        return super().compile_extra(func)
+
+
+class _WrittenDown(JITCodeLibrary):  # type: ignore[misc]
+    """The code of a kernel and of all that it calls, of which no machine code is made."""
+
+    def finalize(self) -> None:
+        self._raise_if_finalized()
+        for library in dict.fromkeys(self._linking_libraries):
+            self._reload_init.update(library._reload_init)
+            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+
+class CalleeCacheImpl(CompileResultCacheImpl):  # type: ignore[misc]
+    """What is kept of a callee, for entries that are compiled later."""
+
+    def get_filename_base(self, fullname: str, abiflags: str) -> str:
+        base: str = super().get_filename_base(f"{fullname}-callee", abiflags)
+        return base
+
+    def reduce(self, cres: Any) -> Any:
+        library, fndesc = cres.library, cres.fndesc
+        library._ensure_finalized()
+        fndesc.typemap = fndesc.calltypes = None  # as Numba: of no use later, and they may not be picklable
+        fields = {
+            "fndesc": fndesc,
+            "environment": cres.environment,
+            "signature": cres.signature,
+            "reload_init": cres.reload_init,
+            "referenced_envs": tuple(cres._find_referenced_environments()),
+        }
+        return library.name, library._get_module_for_linking().as_bitcode(), fields
+
+    def rebuild(self, target_context: Any, payload: Any) -> CompileResult:
+        name, code, fields = payload
+        for initialize in fields["reload_init"]:
+            initialize()
+        library = _WrittenDown(target_context.codegen(), name)
+        library._final_module = llvm.parse_bitcode(code)
+        library._finalized = True
+        return compile_result(
+            typing_context=target_context.typing_context,
+            target_context=target_context,
+            entry_point=library,
+            objectmode=False,
+            lifted=(),
+            library=library,
+            **fields,
+        )
