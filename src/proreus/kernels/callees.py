@@ -131,6 +131,27 @@ class _WrittenDown(JITCodeLibrary):  # type: ignore[misc]
         self._finalized = True
 
 
+class EntryCacheImpl(CompileResultCacheImpl):  # type: ignore[misc]
+    """What is kept of an entry: machine code alone. What Numba keeps for callers is of no use here."""
+
+    def reduce(self, cres: Any) -> Any:
+        cres.library._ensure_finalized()
+        return cres.library.name, cres.library._get_compiled_object(), _kept_fields(cres)
+
+    def rebuild(self, target_context: Any, payload: Any) -> CompileResult:
+        name, code, fields = payload
+        fndesc, codegen = fields["fndesc"], target_context.codegen()
+        library = codegen.create_library(name)
+        library.enable_object_caching()
+        library._set_compiled_object(code)
+        library._finalize_final_module()
+        codegen._engine._defined_symbols.add(fndesc.llvm_cpython_wrapper_name)
+        entry = target_context.get_executable(library, fndesc, fields["environment"])
+        for environment in fields["referenced_envs"]:
+            codegen.set_env(environment.env_name, environment)
+        return _result(target_context, library, entry, fields)
+
+
 class CalleeCacheImpl(CompileResultCacheImpl):  # type: ignore[misc]
     """What is kept of a callee, for entries that are compiled later."""
 
@@ -139,31 +160,35 @@ class CalleeCacheImpl(CompileResultCacheImpl):  # type: ignore[misc]
         return base
 
     def reduce(self, cres: Any) -> Any:
-        library, fndesc = cres.library, cres.fndesc
-        library._ensure_finalized()
-        fndesc.typemap = fndesc.calltypes = None  # as Numba: of no use later, and they may not be picklable
-        fields = {
-            "fndesc": fndesc,
-            "environment": cres.environment,
-            "signature": cres.signature,
-            "reload_init": cres.reload_init,
-            "referenced_envs": tuple(cres._find_referenced_environments()),
-        }
-        return library.name, library._get_module_for_linking().as_bitcode(), fields
+        cres.library._ensure_finalized()
+        code = cres.library._get_module_for_linking().as_bitcode()
+        return cres.library.name, code, _kept_fields(cres)
 
     def rebuild(self, target_context: Any, payload: Any) -> CompileResult:
         name, code, fields = payload
-        for initialize in fields["reload_init"]:
-            initialize()
         library = _WrittenDown(target_context.codegen(), name)
         library._final_module = llvm.parse_bitcode(code)
         library._finalized = True
-        return compile_result(
-            typing_context=target_context.typing_context,
-            target_context=target_context,
-            entry_point=library,
-            objectmode=False,
-            lifted=(),
-            library=library,
-            **fields,
-        )
+        return _result(target_context, library, library, fields)
+
+
+def _kept_fields(cres: Any) -> dict[str, Any]:
+    cres.fndesc.typemap = cres.fndesc.calltypes = None  # as Numba: of no use later, and not always picklable
+    return {
+        "fndesc": cres.fndesc,
+        "environment": cres.environment,
+        "signature": cres.signature,
+        "referenced_envs": tuple(cres._find_referenced_environments()),
+    }
+
+
+def _result(target_context: Any, library: Any, entry_point: Any, fields: dict[str, Any]) -> CompileResult:
+    return compile_result(
+        typing_context=target_context.typing_context,
+        target_context=target_context,
+        entry_point=entry_point,
+        objectmode=False,
+        lifted=(),
+        library=library,
+        **fields,
+    )

@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
-from numba.core.caching import CacheImpl, CompileResultCacheImpl, FunctionCache, InTreeCacheLocator
+from numba.core.caching import CacheImpl, FunctionCache, InTreeCacheLocator
 
 from proreus.kernels import compile_notice
 from proreus.kernels.cache_dir import can_be_written, place_for
-from proreus.kernels.callees import CalleeCacheImpl, Entry
+from proreus.kernels.callees import CalleeCacheImpl, Entry, EntryCacheImpl
 
 if sys.platform != "win32":
     import fcntl
@@ -140,7 +140,7 @@ def compiled(function: Kernel, home: Path | None = None) -> Kernel:
     kernel = Entry(function)
     folder = folder_of(home or Path(function.__code__.co_filename))
     with contextlib.suppress(RuntimeError):  # Numba finds no place for its code: it is compiled anew
-        kernel._cache = _OneWriter(_KernelCache(function, CompileResultCacheImpl, folder))
+        kernel._cache = _OneWriter(_KernelCache(function, EntryCacheImpl, folder))
         kernel.callee._cache = _OneWriter(_KernelCache(function, CalleeCacheImpl, folder))
     return cast(Kernel, kernel)
 
