@@ -12,12 +12,11 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from llvmlite import binding as llvm
+from llvmlite import binding as llvm  # type: ignore[import-untyped]
 from numba import types
 from numba.core.caching import CompileResultCacheImpl
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, CompileResult, compile_result
-from numba.core.dispatcher import _FunctionCompiler
 from numba.core.registry import CPUDispatcher
 
 _OPTIONS: Mapping[str, Any] = {
@@ -41,8 +40,8 @@ class Entry(CPUDispatcher):  # type: ignore[misc]
         # Numba makes a dispatcher that has travelled to another process of these three, by their names.
         super().__init__(py_func, dict(locals or {}), dict(targetoptions))
         self.callee = Callee(py_func, locals, targetoptions)
-        self._compiler = _EntryCompiler(py_func, self.targetdescr, self.targetoptions, self.locals, Compiler)
-        self._compiler.entry = _entry_to(self.callee, py_func)
+        entry = _entry_to(self.callee, py_func)
+        self._compiler._get_implementation = lambda args, kws: entry
 
     @property
     def is_compiling(self) -> Any:
@@ -63,13 +62,6 @@ class Entry(CPUDispatcher):  # type: ignore[misc]
             for environment in cres._find_referenced_environments():
                 cres.library.codegen.set_env(environment.env_name, environment)
         super().add_overload(cres)
-
-
-class _EntryCompiler(_FunctionCompiler):  # type: ignore[misc]
-    entry: Callable[..., Any]
-
-    def _get_implementation(self, args: Any, kws: Any) -> Callable[..., Any]:
-        return self.entry
 
 
 def _entry_to(callee: Any, function: Callable[..., Any]) -> Callable[..., Any]:
