@@ -38,8 +38,8 @@ _ELSEWHERE = re.compile(
 )
 _NOT_A_NAME = re.compile(r"^/|[*<]|://|(?:^|/)[A-Z]+(?:/|$)")
 """Patterns, addresses, and places for a name: `worlds/W/policies`."""
-_THEIRS = frozenset({"file.py", "mine.py"})
-"""Files that a reader writes."""
+_THEIRS = frozenset({"file.py", "mine.py", "scheduler_ppo_service.py", "scheduler_ppo_grpc.py"})
+"""Files that a reader writes, or that the documents have."""
 
 
 @cache
