@@ -39,6 +39,7 @@ from proreus.learning.learner_state import (
 from proreus.learning.ppo import PPOConfig, PPOLearner, Rollout
 from proreus.model.errors import InputError, UsageError
 from proreus.model.files import write_atomically
+from proreus.policies.networks.torch_threads import few_torch_threads
 from proreus.worlds.inference.document.baselines import Buffer, action_of
 from proreus.worlds.inference.document.config import RLConfig, config_of
 from proreus.worlds.inference.document.state import FEATURES
@@ -128,6 +129,7 @@ class PPOAgent:
         self.figures: dict[str, float] = {}
         """What the last update came to: return, loss, entropy, KL."""
 
+    @few_torch_threads()
     def play(self, simulator: TraceRLSimulator, *, learn: bool) -> None:
         """One pass. Learning, it tries things out, and is updated after enough passes."""
         if simulator.config.stack_size != self.config.stack_size:

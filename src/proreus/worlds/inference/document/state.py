@@ -124,7 +124,7 @@ class RLStateCollector:
             dtype=np.float32,
         )
         self._looked, self._rows, self._arrived, self._use = now, cluster.ended, come.stop, busy
-        self._busy = {int(run.fleet[row, c.NUMBER]): float(so_far[row]) for row in range(len(run.fleet))}
+        self._busy = dict(zip(run.fleet[:, c.NUMBER].tolist(), so_far.tolist(), strict=True))
         return IntervalSeen(
             features,
             (counts["prompt"], counts["token"], counts["mixed"]),

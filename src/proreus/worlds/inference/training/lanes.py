@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -68,10 +69,12 @@ def _costs(scenario: InferenceScenario, seed: int) -> tuple[float, ...]:
 
 def _cost(run: InferenceRun) -> float:
     """Of the last interval as runs are ranked: its price, and as much again for every 5 points of requests
-    below what is wanted that were not served as promised."""
+    below what is wanted that were not served as promised; as a logarithm, so that minutes in which all is
+    late do not drown the rest."""
     last = run.interval
     assert last is not None
-    return last.cost * (1.0 + max(run.options.wanted - (1.0 - last.missed), 0.0) / AS_MANY_AGAIN)
+    missing = max(run.options.wanted - (1.0 - last.missed), 0.0)
+    return math.log1p(last.cost * (1.0 + missing / AS_MANY_AGAIN))
 
 
 class SteeredRun:

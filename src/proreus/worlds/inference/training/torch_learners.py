@@ -60,7 +60,10 @@ _PPO: LanePPO[InferenceScenario, AnyPolicy] = LanePPO(
 PPO = GradientLearner(
     world="inference",
     algorithm="ppo",
-    configs=(InferencePPOConfig(), LaneLessons(lanes=32, validation_runs=6, confirm_runs=12)),
+    configs=(
+        InferencePPOConfig(),
+        LaneLessons(lanes=32, validation_runs=6, confirm_runs=12, evaluate_every=4),
+    ),
     kind="actor",
     encoding=VERSION,
     gain="fewer weighed GPU-hours than the best rule",
