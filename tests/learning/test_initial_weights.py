@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 
+from proreus.contract.lanes import Choices
 from proreus.learning.initial_weights import preferring
 from proreus.learning.learner_state import first_network, set_weights, weights_of
 from proreus.learning.ppo import PPOConfig, PPOLearner
 from proreus.policies.networks.row_networks import ActorCritic
-from tests.learning.learning_cases import Bandits
 
 
 def test_rows_of_the_feature_are_preferred_by_that_much() -> None:
@@ -24,8 +26,20 @@ def test_rows_of_the_feature_are_preferred_by_that_much() -> None:
     torch.testing.assert_close(logits - logits[:, :1], expected, atol=1e-5, rtol=0.0)
 
 
+class _OneDecision:
+    """As much of lanes as a learner needs to begin."""
+
+    def __len__(self) -> int:
+        return 1
+
+    def reset(self, seed: int) -> Choices:
+        return Choices(
+            np.zeros((1, 2, 3), np.float32), np.zeros((1, 4), np.float32), np.ones((1, 2), np.bool_)
+        )
+
+
 def test_a_learner_begins_with_the_weights_it_is_given() -> None:
-    lanes = Bandits()
+    lanes: Any = _OneDecision()
     given = {name: array + 0.5 for name, array in weights_of(PPOLearner(PPOConfig(), lanes).network).items()}
     learner = PPOLearner(PPOConfig(), lanes, initial=given)
     for name, array in weights_of(learner.network).items():

@@ -17,8 +17,8 @@ from proreus.worlds.inference.encoding.residual import KEEPS, SIZES
 from proreus.worlds.inference.play import play
 from proreus.worlds.inference.policies.catalogue import POLICIES
 from proreus.worlds.inference.policies.knobs import BIAS, KNOBS, USE, first_knobs, knobs_of
-from proreus.worlds.inference.training.goal import InferenceESConfig, InferenceGoal
 from proreus.worlds.inference.policies.steered_rule import Residual, first_rule
+from proreus.worlds.inference.training.goal import InferenceESConfig, InferenceGoal
 from proreus.worlds.inference.training.lanes import lanes_of, steered_lanes_of
 from proreus.worlds.inference.training.torch_learners import PPO
 from proreus.worlds.inference.training.weight_vector import SIZE, tensors_of
