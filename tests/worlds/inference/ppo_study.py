@@ -133,7 +133,7 @@ def _say(line: str) -> None:
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="ppo_study", description=__doc__.splitlines()[0])
     parser.add_argument("out", type=Path)
-    parser.add_argument("--traces", type=int, default=20, help="of the part `test` that all are judged on")
+    parser.add_argument("--traces", type=int, default=30, help="of the part `test` that all are judged on")
     parser.add_argument("--passes", type=int, nargs=2, default=(480, 240), help="of the loop: steady, surge")
     parser.add_argument("--steps", type=int, nargs=2, default=(92_160, 69_120), help="of PPO: steady, surge")
     parser.add_argument("--seconds", type=float, default=360.0, help="after which a training ends early")

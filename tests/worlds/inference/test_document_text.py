@@ -16,7 +16,7 @@ from proreus.worlds.inference.flags import InferenceFlags
 from proreus.worlds.inference.policies.catalogue import POLICIES
 from proreus.worlds.inference.policies.rules.controller import Controller
 from tests.worlds.inference.clusters import requests
-from tests.worlds.inference.test_document import served
+from tests.worlds.inference.test_document import STEP, served
 
 SCALE_UP = """
 instance_cfg = self._get_instance_config(tag)
@@ -288,8 +288,7 @@ def test_the_lines_of_the_document_go_to_logging(caplog: pytest.LogCaptureFixtur
     application, _ = served()
     executor = RLActionExecutor(application, {"max_total_instances": 8, "min_instances_per_pool": 2})
     executor.execute([1.0, -0.2, 0.0])
-    executor.execute([-1.0, 0.0, 0.0])
-    application.cluster.advance()
+    application.cluster.advance(STEP + 1.0)
     application.scaling_manager.notice()
     executor.execute([-1.0, 0.0, 0.0])
     application.cluster.advance()
