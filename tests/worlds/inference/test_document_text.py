@@ -10,12 +10,18 @@ from typing import Any
 import pytest
 
 from proreus.model.errors import UsageError
-from proreus.worlds.inference.document import RLActionExecutor, RLStateCollector, TraceRLSimulator
+from proreus.worlds.inference.document import (
+    RLActionExecutor,
+    RLStateCollector,
+    TraceRLSimulator,
+    applications_of,
+)
 from proreus.worlds.inference.document.baselines import RuleAgent
 from proreus.worlds.inference.flags import InferenceFlags
 from proreus.worlds.inference.policies.catalogue import POLICIES
 from proreus.worlds.inference.policies.rules.controller import Controller
 from tests.worlds.inference.clusters import requests
+from tests.worlds.inference.sights import brief
 from tests.worlds.inference.test_document import STEP, served
 
 SCALE_UP = """
@@ -215,7 +221,6 @@ def test_the_defaults_of_the_document_hold(text: str, tmp_path: Path) -> None:
 def test_what_both_places_say_rl_config_has_the_last_word_on(tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text(YAML + "rl: {max_total_instances: 9, action_scale_step: 2}\n")
     scenario = InferenceFlags(cluster=tmp_path / "cluster.yaml", seconds=60.0).chosen("steady")
-    from proreus.worlds.inference.document import applications_of
 
     def executor(config: Any) -> RLActionExecutor:
         _, applications = applications_of(scenario, scenario.load(0))
@@ -320,11 +325,12 @@ def test_every_hundredth_step_goes_to_logging(caplog: pytest.LogCaptureFixture) 
 
 def test_adaptive_steps_follow_the_load() -> None:
     def step(config: dict[str, Any], rate: float) -> tuple[int, int]:
-        application, _ = served(requests(3, 600, rate=rate))
-        executor = RLActionExecutor(application, {"max_total_instances": 12, **config})
-        application.cluster.advance(10.0)
+        scenario = brief("steady", 60.0, rate)
+        cluster, applications = applications_of(scenario, scenario.load(0))
+        executor = RLActionExecutor(applications[0], config)
+        cluster.advance(40.0)
         return executor.scale_step("prompt", 1.0), executor.scale_step("prompt", -1.0)
 
-    assert step({}, 60.0) == (5, 5)
-    busy, calm = step({"adaptive_step": True}, 500.0), step({"adaptive_step": True}, 0.2)
-    assert busy == (10, 2) and calm[0] == 2 and calm[1] == 10
+    assert step({}, 200.0) == (5, 5)
+    assert step({"adaptive_step": True}, 200.0) == (10, 2)
+    assert step({"adaptive_step": True}, 0.2) == (2, 10)
