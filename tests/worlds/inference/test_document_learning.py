@@ -102,7 +102,7 @@ def test_what_the_arbiter_earns_is_taken_off_what_is_learned_from() -> None:
     """Whoever shifts nothing earns nothing beyond it, whatever the load does."""
     agent = PPOAgent({"seed": 1}, PPO, passes=1)
     agent.weights = {
-        name: weights * (25.0 if name == "logit.weight" else 1.0) for name, weights in agent.weights.items()
+        name: weights * (40.0 if name == "logit.weight" else 1.0) for name, weights in agent.weights.items()
     }
     passed(agent, 1)
     assert agent.figures["return"] == 0.0
@@ -139,7 +139,7 @@ def test_training_hands_out_nothing_worse_than_its_start() -> None:
     confirmed = evaluate(scenario.of_part("valid"), trained.agent, range(1, 3)).mean()
     assert confirmed >= evaluate(scenario.of_part("valid"), rule("predictive"), range(1, 3)).mean()
     assert (trained.improvement.better is None) == (
-        trained.agent.weights["logit.weight"][0, 0] == pytest.approx(4.0)
+        trained.agent.weights["logit.weight"][0, 0] == pytest.approx(3.0)
     )
 
 
