@@ -26,16 +26,21 @@ from typing import Any
 import numpy as np
 
 from proreus.kernels.arrays import F64
+from proreus.learning.improvement import improvement
 from proreus.learning.run import Task, learn
+from proreus.learning.run_folder import read_improvement
 from proreus.model.estimate import estimate
 from proreus.policies.catalogue import AnyPolicy
+from proreus.policies.checkpoint import load_checkpoint
 from proreus.workers.processes import Workers
 from proreus.worlds.inference.document.agent import PPOAgent
 from proreus.worlds.inference.document.baselines import RandomAgent, RuleAgent
 from proreus.worlds.inference.document.training import LoopLessons, evaluate, train
+from proreus.worlds.inference.encoding.residual import VERSION
 from proreus.worlds.inference.play import play
 from proreus.worlds.inference.policies.catalogue import POLICIES
 from proreus.worlds.inference.policies.rules.controller import Controller
+from proreus.worlds.inference.policies.steered_rule import first_rule
 from proreus.worlds.inference.scenarios import PRESETS
 from proreus.worlds.inference.training.torch_learners import PPO
 
@@ -94,10 +99,17 @@ def _world(name: str, seed: int, asked: argparse.Namespace, steps: int) -> Figur
         [PRESETS[name]], (replace(config, seed=seed, steps=steps), lessons), Workers(1), folder, False
     )
     lines += [status.line for status in learn(PPO, task, late, lambda summary: None) if status.line]
+    policy = POLICIES.make(str(folder / "best"))
+    if read_improvement(folder) is None:  # its time was over: whether it is better is looked at all the same
+        best = load_checkpoint(folder / "best", VERSION).tensors
+        start = PPO.start(task.scenarios, task.configs)
+        found = improvement(*(PPO.confirm(task.scenarios, task.configs, one) for one in (start, best)))
+        lines += ["ended early: its time was over", found.words]
+        policy = first_rule() if found.better is None else policy
     lines.append(f"{time.perf_counter() - begin:.0f} s")
     (out / f"ppo-{name}-{seed}.log").write_text("\n".join(lines) + "\n")
     (folder / "state.safetensors").unlink(missing_ok=True)
-    return _measured(name, POLICIES.make(str(folder / "best")), traces)
+    return _measured(name, policy, traces)
 
 
 def _rows(scenario: str, found: Mapping[str, Figures], units: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -136,7 +148,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--traces", type=int, default=30, help="of the part `test` that all are judged on")
     parser.add_argument("--passes", type=int, nargs=2, default=(480, 240), help="of the loop: steady, surge")
     parser.add_argument("--steps", type=int, nargs=2, default=(92_160, 69_120), help="of PPO: steady, surge")
-    parser.add_argument("--seconds", type=float, default=360.0, help="after which a training ends early")
+    parser.add_argument("--seconds", type=float, default=300.0, help="after which a training ends early")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     asked = parser.parse_args(arguments)
     asked.out.mkdir(parents=True, exist_ok=True)
