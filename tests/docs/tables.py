@@ -91,20 +91,18 @@ TABLES: Mapping[str, Table | Ahead] = {
         "inference-loop",
         "reward",
         _SERVICES,
-        [*_TRAINED, "predictive", "chiron", "threshold", "static", "random"],
+        [*_TRAINED, "chiron", "predictive", "threshold", "static", "random"],
         digits=4,
     ),
-    "loop-ahead": Ahead(
-        "inference-loop", _SERVICES, _TRAINED, ["predictive", "threshold", "static", "random"]
-    ),
+    "loop-ahead": Ahead("inference-loop", _SERVICES, _TRAINED, ["chiron", "threshold", "static", "random"]),
     "inference-ppo": Table(
         "inference-ppo",
         "weighed_gpu_hours",
         _SERVICES,
-        [*_TRAINED, "predictive", "tokenscale", "chiron", "plan", "threshold", "static"],
+        [*_TRAINED, "chiron", "predictive", "tokenscale", "plan", "threshold", "static"],
     ),
     "inference-ppo-ahead": Ahead(
-        "inference-ppo", _SERVICES, _TRAINED, ["predictive", "tokenscale", "threshold", "static"], digits=2
+        "inference-ppo", _SERVICES, _TRAINED, ["chiron", "predictive", "threshold", "static"], digits=2
     ),
 }
 

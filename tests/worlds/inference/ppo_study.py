@@ -65,7 +65,7 @@ def _loop_rule(name: str, rule: str, traces: int) -> Figures:
 def _loop(name: str, seed: int, asked: argparse.Namespace, passes: int) -> Figures:
     begin, lines, out, traces = time.perf_counter(), list[str](), asked.out, asked.traces
     agent = PPOAgent({"seed": seed})
-    lessons = LoopLessons(passes=passes, traces=48, judge_every=max(passes // 8, 1))
+    lessons = LoopLessons(passes=passes, traces=48, judge_every=max(passes // 6, 1))
     late = _late_after(asked.seconds)
     trained = train(PRESETS[name], agent, lessons, lines.append, late)
     lines += ["ended early: its time was over"] * late()
@@ -146,9 +146,9 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="ppo_study", description=__doc__.splitlines()[0])
     parser.add_argument("out", type=Path)
     parser.add_argument("--traces", type=int, default=30, help="of the part `test` that all are judged on")
-    parser.add_argument("--passes", type=int, nargs=2, default=(480, 240), help="of the loop: steady, surge")
+    parser.add_argument("--passes", type=int, nargs=2, default=(600, 240), help="of the loop: steady, surge")
     parser.add_argument("--steps", type=int, nargs=2, default=(92_160, 69_120), help="of PPO: steady, surge")
-    parser.add_argument("--seconds", type=float, default=300.0, help="after which a training ends early")
+    parser.add_argument("--seconds", type=float, default=320.0, help="after which a training ends early")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     asked = parser.parse_args(arguments)
     asked.out.mkdir(parents=True, exist_ok=True)

@@ -48,7 +48,7 @@ def test_before_it_has_learned_the_agent_is_its_arbiter() -> None:
     scenario = brief("surge", 200.0, 30.0)
     for seed in range(2):
         agent = PPOAgent({"seed": seed})
-        assert evaluate(scenario, agent, [seed]) == evaluate(scenario, rule("predictive"), [seed])
+        assert evaluate(scenario, agent, [seed]) == evaluate(scenario, rule("chiron"), [seed])
 
 
 def test_an_agent_that_was_saved_goes_on_bit_for_bit(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def growing(times: float) -> InferenceScenario:
 @pytest.mark.parametrize("times", [4.0, 6.0])
 def test_doing_nothing_does_not_win_while_load_grows(times: float) -> None:
     scenario = growing(times)
-    nothing, follows = (evaluate(scenario, rule(name), [0]) for name in ("static", "predictive"))
+    nothing, follows = (evaluate(scenario, rule(name), [0]) for name in ("static", "chiron"))
     assert nothing < follows - 0.1
     assert evaluate(scenario, RandomAgent(0), [0]) < follows
 
@@ -137,7 +137,7 @@ def test_training_hands_out_nothing_worse_than_its_start() -> None:
     trained = train(scenario, PPOAgent({"seed": 1}, wild, passes=1), lessons, lines.append)
     assert len(trained.curve) == 3 and len(lines) == 3
     confirmed = evaluate(scenario.of_part("valid"), trained.agent, range(1, 3)).mean()
-    assert confirmed >= evaluate(scenario.of_part("valid"), rule("predictive"), range(1, 3)).mean()
+    assert confirmed >= evaluate(scenario.of_part("valid"), rule("chiron"), range(1, 3)).mean()
     assert (trained.improvement.better is None) == (
         trained.agent.weights["logit.weight"][0, 0] == pytest.approx(3.0)
     )

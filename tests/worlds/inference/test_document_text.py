@@ -246,7 +246,7 @@ def test_what_both_places_say_rl_config_has_the_last_word_on(tmp_path: Path) -> 
     [
         ("no_op", "no_op"),
         (None, None),
-        ("kv_jsq", "chiron"),
+        ("kv_jsq", "predictive"),
         ("kv_token_jsq", "static"),
         ("mixed_pool", "wva"),
     ],
@@ -260,7 +260,7 @@ def test_the_loop_as_written(router: str | None, arbiter: str | None) -> None:
     assert left["sim"].decision_step == 4
     assert application.cluster.spec.scheduler == ("mixed_pool" if router in (None, "no_op") else router)
     run_by = left["sim"].arbiter().name
-    assert run_by == ("predictive" if arbiter in (None, "no_op") else arbiter)
+    assert run_by == ("chiron" if arbiter in (None, "no_op") else arbiter)
 
 
 def test_routers_and_arbiters_that_are_none_are_refused_by_name() -> None:

@@ -53,7 +53,7 @@ class TraceRLSimulator:
         agent: Agent | None = None,
     ) -> None:
         """`router`: a scheduler of the world, in place of the cluster's own. `arbiter`: a controller of the
-        world, whose targets the agent shifts; None: `predictive`. "no_op": None."""
+        world, whose targets the agent shifts; None: `chiron`. "no_op": None."""
         if cluster.trace is not trace:
             raise UsageError("the cluster was made for another trace: applications_of(scenario, trace)")
         if router not in _NO_OP:

@@ -21,7 +21,7 @@ from proreus.worlds.inference.model.cluster import Role
 from proreus.worlds.inference.state.observation import InferenceObservation, PoolSeen
 
 VERSION = "inference-residual-1"
-FEWEST, MOST_MORE = -1, 3
+FEWEST, MOST_MORE = -1, 4
 """Instances of a pool below and above what the rule wants that a learner may hold."""
 _POOLS = 2
 _OF_POOL = ("expected load with it", "likely most with it", "offset with it", "change of the offset")

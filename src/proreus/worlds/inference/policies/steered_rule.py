@@ -18,14 +18,14 @@ from proreus.worlds.inference.encoding.residual import (
 )
 from proreus.worlds.inference.model.cluster import Role
 from proreus.worlds.inference.model.decision import Scale
+from proreus.worlds.inference.policies.rules.chiron import Chiron
 from proreus.worlds.inference.policies.rules.controller import Controller, Target
-from proreus.worlds.inference.policies.rules.predictive import Predictive
 from proreus.worlds.inference.state.observation import InferenceObservation
 
 
 def first_rule() -> Controller:
-    """The rule that learning starts from: the strongest that needs no history of hours."""
-    return Predictive("predictive")
+    """The rule that learning starts from: it fails nowhere, and leaves most to gain where loads rise fast."""
+    return Chiron("chiron")
 
 
 class SteeredRule:

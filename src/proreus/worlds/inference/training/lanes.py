@@ -18,7 +18,7 @@ from proreus.worlds.inference.simulation.outcome import AS_MANY_AGAIN
 from proreus.worlds.inference.simulation.world import InferenceRun
 
 _SEEDS = 100_000
-_STEERED_SEEDS = 128
+_STEERED_SEEDS = 64
 """Episodes to learn from: what the rule comes to in them is found once."""
 
 

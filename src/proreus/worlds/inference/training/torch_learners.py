@@ -62,7 +62,7 @@ PPO = GradientLearner(
     algorithm="ppo",
     configs=(
         InferencePPOConfig(),
-        LaneLessons(lanes=32, validation_runs=6, confirm_runs=12, evaluate_every=4),
+        LaneLessons(lanes=32, validation_runs=10, confirm_runs=30, evaluate_every=4),
     ),
     kind="actor",
     encoding=VERSION,
