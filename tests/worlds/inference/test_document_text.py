@@ -178,7 +178,7 @@ def test_what_scale_up_full_is_asked_for_is_honoured_or_refused_by_name() -> Non
         ({"parallelism": {"pipeline_parallelism": 2}}, "pipelines"),
     ):
         with pytest.raises(UsageError, match=message):
-            manager.scale_up_full(tag="token", **asked)  # type: ignore[arg-type]
+            manager.scale_up_full(tag="token", **asked)
 
 
 def test_active_instances_as_written() -> None:

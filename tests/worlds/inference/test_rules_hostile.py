@@ -152,7 +152,9 @@ def _residual(seed: int) -> Controller:
     """A learned controller of no sense, which shifts its rule about."""
     draw = np.random.default_rng(seed)
     weights = preferring(PPOConfig(hidden=4, seed=seed), SIZES, 0, 0.0)
-    noise = {name: draw.normal(0.0, 1.0, array.shape).astype(np.float32) for name, array in weights.items()}
+    noise = {
+        name: np.asarray(draw.normal(0.0, 1.0, array.shape), np.float32) for name, array in weights.items()
+    }
     return Residual("any", first_rule(), bidder_of("actor", noise, SIZES))
 
 

@@ -40,7 +40,7 @@ def kinds_like(
     server_sku: str | None,
 ) -> list[str]:
     """Kinds that are as a start asks for, the best first; a UsageError names what no kind has."""
-    asked = {"name": config} if isinstance(config, str) else dict(config or {})
+    asked: dict[str, Any] = {"name": config} if isinstance(config, str) else dict(config or {})
     for field, value in (("parallelism", parallelism), ("server_sku", server_sku)):
         if value is not None:
             if field in asked and _plain(field, asked[field]) != _plain(field, value):
