@@ -121,7 +121,8 @@ class _Played:
 def ppo(
     config: PPOConfig, lanes: Lanes, saved: Arrays | None = None, initial: Arrays | None = None
 ) -> Iterator[Update]:
-    """Train, yielding after every update. `saved`: the state to go on from; `initial`: the first weights."""
+    """Train, yielding after every update. `saved`: the state to go on from; `initial`: weights to begin with,
+    else they are drawn."""
     learner = PPOLearner(config, lanes, initial)
     if saved is not None:
         learner.restore(saved)

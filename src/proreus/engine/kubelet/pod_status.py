@@ -116,9 +116,10 @@ def pod_status(seen: StatusInputs) -> dict[str, Any]:
 def merged(standing: Mapping[str, Any], told: Mapping[str, Any], now: float) -> dict[str, Any] | None:
     """The standing status with what the node tells; None where nothing changes.
 
-    Conditions of others stay, and what has ended does not come back.
+    Conditions of others stay. What has ended does not come back, and does not end otherwise either: a
+    container's exit may be found after the pod was told as failed, and a Job has replaced it by then.
     """
-    if standing.get("phase") in TERMINAL and told["phase"] not in TERMINAL:
+    if standing.get("phase") in TERMINAL and told["phase"] != standing["phase"]:
         return None
     conditions = with_conditions(standing.get("conditions") or (), told["conditions"], now)
     status = {**standing, **told, "conditions": conditions}
