@@ -105,7 +105,7 @@ _LOADS = ["calm", "busy", "rush"]
 _DAYS = ["servegen", "azure"]
 _SCALERS = ["plan", "predictive", "chiron", "oracle"]
 _SERVICES = ["steady", "surge"]
-_TRAINED = ["ppo-1", "ppo-2", "ppo-3"]
+_TRAINED = [f"ppo-{seed} from predictive" for seed in (1, 2, 3)]
 
 TABLES: Mapping[str, Table | MeasuresTable | Ahead] = {
     "openb": Table("pods-openb", "gpu_allocation_peak", _OPENB, ["learned", "fgd"]),
@@ -128,15 +128,17 @@ TABLES: Mapping[str, Table | MeasuresTable | Ahead] = {
         "inference-loop",
         "reward",
         _SERVICES,
-        [*_TRAINED, "chiron", "predictive", "threshold", "static", "random"],
+        ["chiron", "predictive", "threshold", "static", "random", *_TRAINED],
         digits=4,
     ),
-    "loop-ahead": Ahead("inference-loop", _SERVICES, _TRAINED, ["chiron", "threshold", "static", "random"]),
+    "loop-ahead": Ahead(
+        "inference-loop", _SERVICES, _TRAINED, ["predictive", "threshold", "static", "random"]
+    ),
     "inference-ppo": Table(
         "inference-ppo",
         "weighed_gpu_hours",
         _SERVICES,
-        [*_TRAINED, "chiron", "predictive", "tokenscale", "plan", "threshold", "static"],
+        ["chiron", "predictive", "tokenscale", "plan", "threshold", "static", *_TRAINED],
     ),
     "inference-ppo-ahead": Ahead(
         "inference-ppo", _SERVICES, _TRAINED, ["chiron", "predictive", "threshold", "static"], digits=2
