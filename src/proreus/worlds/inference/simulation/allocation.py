@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from proreus.kernels.jit import compiled, compiled_once
+from proreus.kernels.jit import compiled
 from proreus.worlds.inference.simulation.columns import (
     ARRIVED,
     ASKED_OUTPUT,
@@ -116,7 +116,7 @@ def note_start(run: InferenceColumns, slot: int, now: float) -> None:
         run.counts[W_STARTED] += 1
 
 
-@compiled_once
+@compiled
 def forget(run: InferenceColumns, slot: int) -> None:
     """What the request had reached on instances: it begins (again) at the router."""
     row = run.slot[slot]
@@ -126,7 +126,7 @@ def forget(run: InferenceColumns, slot: int) -> None:
     row[PROMPT_BY], row[TOKEN_BY] = NOBODY, NOBODY
 
 
-@compiled_once
+@compiled
 def end(run: InferenceColumns, slot: int, status: int, now: float) -> None:
     """The request is over: its row is written and its slot is free. It holds nothing any more."""
     row, moment, log = run.slot[slot], run.moment[slot], run.log[run.tally[ROWS]]
@@ -173,7 +173,7 @@ def _count_in(run: InferenceColumns, slot: int, instance: int) -> None:
     run.tally[MOST_BOUND] = max(run.tally[MOST_BOUND], fleet[BOUND])
 
 
-@compiled_once
+@compiled
 def planned(run: InferenceColumns, instance: int, slot: int) -> int:
     """KV memory that the request will take on one of its instances in the end."""
     row = run.slot[slot]
@@ -183,7 +183,7 @@ def planned(run: InferenceColumns, instance: int, slot: int) -> int:
     return int(tokens * run.fleet[instance, KV_BYTES])
 
 
-@compiled_once
+@compiled
 def unbind(run: InferenceColumns, slot: int, instance: int, now: float) -> None:
     """The request leaves the instance with its KV memory."""
     run.fleet[instance, MEMORY] -= run.slot[slot, KV]
@@ -192,7 +192,7 @@ def unbind(run: InferenceColumns, slot: int, instance: int, now: float) -> None:
     count_out(run, slot, instance, now)
 
 
-@compiled_once
+@compiled
 def count_out(run: InferenceColumns, slot: int, instance: int, now: float) -> None:
     """One request less is bound to the instance.
 

@@ -8,7 +8,7 @@ computes its KV anew later. Only where nobody computes a prompt are iterations r
 
 from __future__ import annotations
 
-from proreus.kernels.jit import compiled, compiled_inline, compiled_once
+from proreus.kernels.jit import compiled, compiled_inline
 from proreus.worlds.inference.simulation.allocation import note_start
 from proreus.worlds.inference.simulation.columns import (
     BATCH,
@@ -209,7 +209,7 @@ def target(run: InferenceColumns, slot: int) -> int:
     return int(row[PROMPT] + (row[OUTPUT] - row[LEFT] if row[BLOCKED] else 0))
 
 
-@compiled_once
+@compiled
 def _take_chunk(run: InferenceColumns, instance: int, slot: int, chunk: int, known: int) -> bool:
     """So many tokens of the request are computed in this iteration; false: there are no pages for them.
 

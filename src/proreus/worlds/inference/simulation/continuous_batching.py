@@ -12,7 +12,7 @@ the limits any more is preempted from the end of the batch.
 
 from __future__ import annotations
 
-from proreus.kernels.jit import compiled, compiled_inline, compiled_once
+from proreus.kernels.jit import compiled, compiled_inline
 from proreus.worlds.inference.simulation.allocation import fits, hold, note_start, prompt_need, token_need
 from proreus.worlds.inference.simulation.columns import (
     ARRIVED,
@@ -192,12 +192,12 @@ def _select(run: InferenceColumns, instance: int) -> tuple[int, int]:
     return chosen[0], kept
 
 
-@compiled_once
+@compiled
 def _too_many_tokens(run: InferenceColumns, instance: int, task: int, chosen: tuple[int, int, int]) -> bool:
     return bool(chosen[0] > 0 and chosen[1] + _tokens(run, task) > run.fleet[instance, TOKEN_LIMIT])
 
 
-@compiled_once
+@compiled
 def _pick(
     run: InferenceColumns, instance: int, task: int, chosen: tuple[int, int, int]
 ) -> tuple[int, int, int]:
@@ -304,7 +304,7 @@ def _enter(run: InferenceColumns, instance: int, task: int, now: float) -> None:
     decode(run, instance, slot)
 
 
-@compiled_once
+@compiled
 def wait_as(run: InferenceColumns, instance: int, slot: int, kind: int) -> None:
     """The request waits on the instance for a place in the batch, among the others by arrival."""
     run.slot[slot, WAITS_AS], run.slot[slot, SINCE] = kind, run.fleet[instance, STARTS]

@@ -8,7 +8,7 @@ goes, iterations are one event for the whole group: until another one of them be
 
 from __future__ import annotations
 
-from proreus.kernels.jit import compiled_inline, compiled_once
+from proreus.kernels.jit import compiled, compiled_inline
 from proreus.worlds.inference.simulation.chunked_prefill import batch_of, fill, most_iterations
 from proreus.worlds.inference.simulation.columns import (
     BATCH,
@@ -72,7 +72,7 @@ def start_in_step(run: InferenceColumns, instance: int, now: float) -> bool:
     return True
 
 
-@compiled_once
+@compiled
 def _slowest(run: InferenceColumns, group: int, count: int) -> tuple[float, float, int]:
     """(seconds, growth, iterations for which it stays the slowest), of the member that all wait for."""
     first = at(run.fellows, group, 0)

@@ -7,7 +7,7 @@ over any number of iterations.
 
 from __future__ import annotations
 
-from proreus.kernels.jit import compiled, compiled_once
+from proreus.kernels.jit import compiled
 from proreus.worlds.inference.simulation.columns import (
     BLOCK,
     CACHED,
@@ -48,13 +48,13 @@ def empty_pages(run: InferenceColumns, instance: int) -> int:
     return int((fleet[CAPACITY] - fleet[MEMORY] - fleet[CACHED]) // page_bytes(run, instance))
 
 
-@compiled_once
+@compiled
 def count_phase(run: InferenceColumns, instance: int, slot: int, change: int) -> None:
     """A sequence begins (1) or stops (-1) to decode; its CONTEXT_OF counts from the first iteration."""
     run.phases[instance, run.slot[slot, CONTEXT_OF] % run.fleet[instance, BLOCK]] += change
 
 
-@compiled_once
+@compiled
 def pages_over(run: InferenceColumns, instance: int, first: int, iterations: int) -> int:
     """Pages that the decoding sequences take in so many iterations, from number `first` on."""
     block = run.fleet[instance, BLOCK]

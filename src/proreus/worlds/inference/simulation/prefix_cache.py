@@ -8,7 +8,7 @@ numbers.
 
 from __future__ import annotations
 
-from proreus.kernels.jit import compiled, compiled_once
+from proreus.kernels.jit import compiled
 from proreus.worlds.inference.simulation.columns import (
     BLOCK_TOKENS,
     CACHED,
@@ -66,7 +66,7 @@ def matching(run: InferenceColumns, instance: int, slot: int, most: int) -> int:
     return int(count)
 
 
-@compiled_once
+@compiled
 def unused(run: InferenceColumns, instance: int, slot: int, count: int) -> int:
     """Of the first so many blocks of its prompt, which the instance knows: those that nobody uses."""
     begin = run.trace.block_begin[run.slot[slot, REQUEST]]
@@ -77,7 +77,7 @@ def unused(run: InferenceColumns, instance: int, slot: int, count: int) -> int:
     return found
 
 
-@compiled_once
+@compiled
 def use_blocks(run: InferenceColumns, instance: int, slot: int, count: int) -> None:
     """The request begins with so many blocks that the instance knows."""
     begin = run.trace.block_begin[run.slot[slot, REQUEST]]
@@ -106,7 +106,7 @@ def keep_blocks(run: InferenceColumns, instance: int, slot: int, computed: int) 
     row[SHARED] = max(row[SHARED], count)
 
 
-@compiled_once
+@compiled
 def release_blocks(run: InferenceColumns, instance: int, slot: int) -> None:
     """The request uses no block any more; those that nobody uses stay while there is room."""
     row, size = run.slot[slot], block_bytes(run, instance)
@@ -121,7 +121,7 @@ def release_blocks(run: InferenceColumns, instance: int, slot: int) -> None:
     row[SHARED] = 0
 
 
-@compiled_once
+@compiled
 def make_room(run: InferenceColumns, instance: int, more: int) -> None:
     """Memory is used, and so many bytes more will be: cached blocks give way."""
     fleet = run.fleet[instance]

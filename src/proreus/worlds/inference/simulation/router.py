@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proreus.kernels.jit import compiled, compiled_once
+from proreus.kernels.jit import compiled
 from proreus.kernels.rng import next_below
 from proreus.worlds.inference.simulation.columns import (
     BATCH,
@@ -81,7 +81,7 @@ def _of_each(scheduler: int) -> int:
     return JSQ if scheduler == KV_JSQ else TOKEN_JSQ
 
 
-@compiled_once
+@compiled
 def _of_pool(run: InferenceColumns, pool: int, scheduler: int, turn: int) -> int:
     size = run.pools.size[pool]
     if size == 0:
@@ -113,7 +113,7 @@ def _least_to_compute(run: InferenceColumns, pool: int, slot: int) -> int:
     return found
 
 
-@compiled_once
+@compiled
 def least(run: InferenceColumns, pool: int, field: int) -> int:
     """The instance of a pool with the least of a number, the first of equals; NOBODY of an empty pool."""
     best, found = 0, NOBODY
@@ -205,7 +205,7 @@ def another_for_tokens(run: InferenceColumns, slot: int) -> int:
     return found
 
 
-@compiled_once
+@compiled
 def move(run: InferenceColumns, instance: int, role: int) -> None:
     """To the end of another pool of its model; NOBODY: out of all pools."""
     fleet = run.fleet[instance]
