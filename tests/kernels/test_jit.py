@@ -77,7 +77,7 @@ def package(tmp_path: Path) -> Path:
         "worlds/one/model.py": "FACTOR = 2\n",
         "worlds/one/play.py": "from proreus.worlds.one.state.kernel import times\n",
         "worlds/two/columns.py": "@packable\nclass Columns:\n    pass\n",
-        "worlds/two/kernel.py": "from proreus.worlds.two import codes as c\n@compiled\ndef f():\n    return c.A\n",
+        "worlds/two/kernel.py": "from proreus.worlds.two import codes as c\n@compiled\ndef f(): return c.A\n",
         "worlds/two/codes.py": "A = 1\n",
     }
     for name, text in files.items():
