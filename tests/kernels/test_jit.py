@@ -67,7 +67,8 @@ _KERNEL = "from {constants} import FACTOR\n\n\n@compiled\ndef times(x):\n    ret
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    """A package with shared kernels and two worlds; the kernels of the first take a constant from a file."""
+    """A package with shared kernels and two worlds; their kernels take constants from files: by name, and
+    as a module."""
     files = {
         "kernels/rng.py": "@compiled\ndef draw(x):\n    return x\n",
         "cli/main.py": "def run():\n    pass\n",
@@ -76,6 +77,8 @@ def package(tmp_path: Path) -> Path:
         "worlds/one/model.py": "FACTOR = 2\n",
         "worlds/one/play.py": "from proreus.worlds.one.state.kernel import times\n",
         "worlds/two/columns.py": "@packable\nclass Columns:\n    pass\n",
+        "worlds/two/kernel.py": "from proreus.worlds.two import codes as c\n@compiled\ndef f(): return c.A\n",
+        "worlds/two/codes.py": "A = 1\n",
     }
     for name, text in files.items():
         (tmp_path / "proreus" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -90,6 +93,7 @@ def package(tmp_path: Path) -> Path:
         ("worlds/one/state/kernel.py", {"one"}),
         ("worlds/one/model.py", {"one"}),
         ("worlds/two/columns.py", {"two"}),
+        ("worlds/two/codes.py", {"two"}),
         ("worlds/one/play.py", set()),
         ("cli/main.py", set()),
     ],

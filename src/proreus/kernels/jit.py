@@ -34,6 +34,7 @@ SHARED = "shared"
 _PACKAGE = Path(__file__).resolve().parent.parent
 _MARKS = (b"@" + b"compiled", b"@" + b"packable")
 _CONSTANT = re.compile(rb"\b[A-Z][A-Z0-9_]+\b")
+_NAME = re.compile(rb"\w+")
 _KEEP = 4
 _FORMAT = 3
 """Of what is kept in a folder; counts up where older folders must not be read any more."""
@@ -51,8 +52,9 @@ def digests_of(package: Path) -> dict[str, str]:
     """For every group of kernels a digest of what its machine code is made of.
 
     That is every file that marks kernels or columns, and every file from which such a file imports constants,
-    as Numba puts their values into the code. The code of a world has shared kernels in it, but shared kernels
-    know no world: one that takes kernels or columns of a world as arguments needs that world as its `home`.
+    by name or as a module, as Numba puts their values into the code. The code of a world has shared kernels
+    in it, but shared kernels know no world: one that takes kernels or columns of a world as arguments needs
+    that world as its `home`.
     """
     imports = re.compile(rb"^from (%s\.[\w.]+) import (\([^)]*\)|.*)" % package.name.encode(), re.MULTILINE)
     sources: defaultdict[str, dict[str, bytes]] = defaultdict(dict)
@@ -63,9 +65,12 @@ def digests_of(package: Path) -> dict[str, str]:
         group = sources[group_of(file, package)]
         group[file.relative_to(package.parent).as_posix()] = text
         for module, names in imports.findall(text):
-            defining = module.decode().replace(".", "/") + ".py"
-            if _CONSTANT.search(names) and (package.parent / defining).is_file():
-                group[defining] = (package.parent / defining).read_bytes()
+            folder = module.decode().replace(".", "/")
+            defining = [f"{folder}.py"] if _CONSTANT.search(names) else []
+            defining += [f"{folder}/{name.decode()}.py" for name in _NAME.findall(names)]  # whole modules
+            for each in defining:
+                if (package.parent / each).is_file():
+                    group[each] = (package.parent / each).read_bytes()
     return {name: _digest({**sources[SHARED], **own}) for name, own in sources.items()}
 
 
