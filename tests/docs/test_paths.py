@@ -117,8 +117,9 @@ def _dotted_is_there(name: str) -> bool:
 
 
 def _lazy(module: Path) -> frozenset[str]:
-    """What a package hands out when it is asked for, by its name in a table."""
-    return frozenset(re.findall(r'"(\w+)"', module.read_text()))
+    """What a package hands out when it is asked for, by its name in a table; `envs` by the worlds' own."""
+    tables = [module, SOURCE / "worlds" / "__init__.py"] if module.parent.name == "envs" else [module]
+    return frozenset(name for table in tables for name in re.findall(r'"(\w+)"', table.read_text()))
 
 
 @cache
