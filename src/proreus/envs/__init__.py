@@ -2,10 +2,9 @@
 
 `gymnasium.make("proreus/Pods-v0", ...)` makes a `PodsEnv`, `"proreus/VirtualMachines-v0"` a `SchedEnv`,
 `"proreus/Rebalance-v0"` a `DeployEnv`, `"proreus/Functions-v0"` a `ServerlessSchedulingEnv`: the classes are
-here too, loaded when they are asked for. A world that has lanes and no environment of its own gets a
-`LanesEnv`; one that has lanes, in either case, a `LanesVectorEnv` (`gymnasium.make_vec`). `envs.sb3` adapts
-them all to Stable-Baselines3 and
-is imported by those who have it.
+here too, loaded when they are asked for, and so are names of documents such as `VectorMAC`. A world that has
+lanes and no environment of its own gets a `LanesEnv`; one that has lanes, in either case, a `LanesVectorEnv`
+(`gymnasium.make_vec`). `envs.sb3` adapts them all to Stable-Baselines3 and is imported by those who have it.
 """
 
 from __future__ import annotations

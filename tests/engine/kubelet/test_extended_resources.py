@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from proreus.engine.kubelet.agent import ResourceAgent
-from proreus.engine.kubelet.instructions import RecordPodEvent, StartPod
+from proreus.engine.kubelet.instructions import StartPod
 from proreus.engine.kubelet.node_status import NodeSpec, NodeState, new_node, node_status, with_offers
+from proreus.engine.objects.event_recorder import RecordEvent
 from proreus.engine.runtimes.protocol import Capacity
 from tests.engine.kubelet.test_agent import WALL, at, pod
 
@@ -33,7 +34,7 @@ def test_fifty_beside_forty_of_eighty_is_refused_with_the_reason() -> None:
     agent = ResourceAgent("n1", Capacity(amounts, amounts), "10.0.0.1")
     assert any(isinstance(order, StartPod) for order in agent.pod(with_disk("first", "40"), at(0)))
     orders = agent.pod(with_disk("second", "50"), at(1))
-    told = next(order for order in orders if isinstance(order, RecordPodEvent))
+    told = next(order for order in orders if isinstance(order, RecordEvent))
     assert told.reason == f"OutOf{DISK}"
     assert told.message.endswith("requested: 50, used: 40, capacity: 80")
     assert not any(isinstance(order, StartPod) for order in orders)

@@ -49,6 +49,7 @@ ONE_OF_EACH: list[tuple[Kind, dict[str, Any]]] = [
     ),
     (NAMESPACE, {"metadata": {"name": "team"}}),
     (kinds.CONFIG_MAP, {"metadata": {"name": "settings"}, "data": {"a": "b"}}),
+    (kinds.SERVICE_ACCOUNT, {"metadata": {"name": "default"}, "secrets": [{"name": "s"}]}),
     (SECRET, {"metadata": {"name": "key"}, "stringData": {"a": "b"}}),
     (
         kinds.SERVICE,

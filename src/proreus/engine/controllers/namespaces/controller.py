@@ -27,7 +27,7 @@ from proreus.engine.objects.kinds import CONFIG_MAP, NAMESPACE, SERVICE, SERVICE
 from proreus.engine.objects.metadata import Object, name_of
 from proreus.engine.objects.registry import ObjectEvent, Registry
 from proreus.engine.runtimes.clock import Timers
-from proreus.engine.watch.shared_informer import SharedInformer
+from proreus.engine.watch.informer import Informer
 
 FOLLOWED = (NAMESPACE, SERVICE_ACCOUNT, CONFIG_MAP)
 _SYSTEM = "kube-system"
@@ -41,7 +41,7 @@ class NamespaceController:
         self,
         registry: Registry,
         timers: Timers,
-        informers: Mapping[Kind, SharedInformer],
+        informers: Mapping[Kind, Informer],
         term: Term | None = None,
     ) -> None:
         self._registry, self._informers, self._term = registry, informers, term

@@ -17,7 +17,6 @@ from proreus.engine.controllers.promotion.core import GateOptions, begun, counte
 from proreus.engine.controllers.promotion.evaluation import Case, Weigh, weighing_apart
 from proreus.engine.leader_election import Term
 from proreus.engine.objects.errors import Fenced, NotFound, StatusError
-from proreus.engine.objects.intents import Intent
 from proreus.engine.objects.kinds import CONFIG_MAP
 from proreus.engine.objects.promotions import NAME, Promotion, read_promotions, written
 from proreus.engine.objects.registry import ObjectEvent, Registry
@@ -28,7 +27,7 @@ from proreus.engine.runtimes.clock import Timers
 from proreus.engine.store.log.store_log import payload_of
 from proreus.engine.store.protocol import StoreError
 from proreus.engine.trace.segments import PREFIX
-from proreus.engine.watch.shared_informer import SharedInformer
+from proreus.engine.watch.informer import Informer
 from proreus.model.errors import ProreusError
 from proreus.policies.policy_folders import PolicyFolders
 
@@ -59,7 +58,7 @@ class Promoter:
         timers: Timers,
         term: Term,
         options: PromotionOptions | None = None,
-        pods: SharedInformer | None = None,
+        pods: Informer | None = None,
     ) -> None:
         """pods: whence is heard how many have come."""
         self._registry, self._timers, self._term = registry, timers, term
@@ -89,16 +88,16 @@ class Promoter:
     async def _look(self, weigh: Weigh) -> None:
         """One look at all candidates."""
         chosen = {
-            name: one
-            for name, one in read_chosen(await self._config_map(CHOICES)).chosen.items()
-            if one.candidate
+            name: choice
+            for name, choice in read_chosen(await self._config_map(CHOICES)).chosen.items()
+            if choice.candidate
         }
         standing = read_promotions(await self._config_map(NAME))
         now = self._timers.wall()
         promotions: dict[str, Promotion] = {}
-        for name, one in chosen.items():
+        for name, choice in chosen.items():
             known = standing.get(name)
-            promotion = known if known is not None and known.is_of(one) else begun(one, now)
+            promotion = known if known is not None and known.is_of(choice) else begun(choice, now)
             promotions[name] = counted(promotion, self._came_since(name, promotion.since), self._options.gate)
         if promotions != standing:
             await self._write(promotions)
@@ -139,13 +138,7 @@ class Promoter:
             return None
 
     async def _write(self, promotions: dict[str, Promotion]) -> None:
-        data = written(promotions)
-        want: Intent
-        if await self._config_map(NAME) is None:
-            made = {"metadata": {"name": NAME, "namespace": NAMESPACE}, "data": data}
-            want = await self._registry.creating(CONFIG_MAP, made)
-        else:
-            want = self._registry.editing(CONFIG_MAP, NAMESPACE, NAME, lambda one: {**one, "data": data})
-        (outcome,) = await self._registry.commit_each([want], self._term.fence)
-        if isinstance(outcome, StatusError):
-            raise outcome
+        data, named = written(promotions), {"metadata": {"name": NAME, "namespace": NAMESPACE}}
+        await self._registry.create_or_edit(
+            CONFIG_MAP, named, lambda standing: {**standing, "data": data}, self._term.fence
+        )

@@ -16,24 +16,15 @@ import numpy as np
 from proreus.kernels.arrays import F64
 from proreus.kernels.jit import compiled
 from proreus.model.errors import UsageError, unknown_name
+from proreus.worlds.functions.model import FunctionsTerms
 from proreus.worlds.functions.simulation.kernel import worth_since
-from proreus.worlds.functions.state.columns import (
-    ENDED,
-    FULL_PRICE,
-    HIGH,
-    INSTANCES,
-    LAST_RFRT,
-    LOST,
-    LOW,
-    MET,
-    NOW,
-    PAID,
-    RFRT,
-    SEEN,
-    FunctionsWork,
-    Runs,
-)
+from proreus.worlds.functions.state import columns as c
+from proreus.worlds.functions.state.columns import FunctionsWork, Runs
 
+_MEASURED = (
+    "this reward is measured in the world: with a _get_next_state of your own, say latency_cost or slo_cost, "
+    "or override _calculate_reward too"
+)
 NAMES = ("latency_cost", "slo_cost", "objective", "paper")
 
 
@@ -65,6 +56,13 @@ class Reward:
         """What the last decision of the run was worth."""
         return float(rewarded(work, runs, 0, self.weights))
 
+    def of_placement(self, rart: float, price_share: float, terms: FunctionsTerms) -> float:
+        """The document's formula, where no run was played: of a response time and a node's price, 0 to 1."""
+        if self.worth:
+            raise UsageError(_MEASURED)
+        latency = min(max((rart - terms.rfrt_low) / (terms.rfrt_high - terms.rfrt_low), 0.0), 1.0)
+        return -(self.latency * latency + self.cost * price_share + self.misses * float(rart > terms.slo))
+
 
 @dataclass
 class PaperReward:
@@ -80,12 +78,16 @@ class PaperReward:
 
     def of(self, work: FunctionsWork, runs: Runs) -> float:
         """What the last decision of the run was worth."""
-        paid = float(runs.figure[0, PAID] - runs.mark[0, PAID])
+        paid = float(runs.figure[0, c.PAID] - runs.mark[0, c.PAID])
         seen = np.array([float(deployed_rfrt(runs, 0)), paid])
         self.low, self.high = np.minimum(self.low, seen), np.maximum(self.high, seen)
         span = self.high - self.low
         shares = np.where(span > 0.0, (seen - self.low) / np.where(span > 0.0, span, 1.0), 0.0)
         return -float(self.beta * shares[0] + (1.0 - self.beta) * shares[1])
+
+    def of_placement(self, rart: float, price_share: float, terms: FunctionsTerms) -> float:
+        """There is none: R1 is a sum over requests that were served."""
+        raise UsageError(_MEASURED)
 
 
 def reward_named(name: str, beta: float) -> Reward | PaperReward:
@@ -107,17 +109,17 @@ def reward_named(name: str, beta: float) -> Reward | PaperReward:
 @compiled
 def rewarded(work: FunctionsWork, runs: Runs, lane: int, weights: F64) -> float:
     """What the last decision was worth, with the weights of a `Reward`."""
-    ended = runs.figure[lane, ENDED] - runs.mark[lane, ENDED]
-    over = ended + runs.figure[lane, LOST] - runs.mark[lane, LOST]
+    ended = runs.figure[lane, c.ENDED] - runs.mark[lane, c.ENDED]
+    over = ended + runs.figure[lane, c.LOST] - runs.mark[lane, c.LOST]
     latency, misses, cost = 0.0, 0.0, 0.0
     if over > 0.0:
-        rfrt = (runs.figure[lane, RFRT] - runs.mark[lane, RFRT]) / over
-        low, high = work.term[LOW], work.term[HIGH]
+        rfrt = (runs.figure[lane, c.RFRT] - runs.mark[lane, c.RFRT]) / over
+        low, high = work.term[c.LOW], work.term[c.HIGH]
         latency = min(max((rfrt - low) / (high - low), 0.0), 1.0)
-        misses = 1.0 - (runs.figure[lane, MET] - runs.mark[lane, MET]) / over
-    full = work.term[FULL_PRICE] * (runs.figure[lane, NOW] - runs.mark[lane, NOW])
+        misses = 1.0 - (runs.figure[lane, c.MET] - runs.mark[lane, c.MET]) / over
+    full = work.term[c.FULL_PRICE] * (runs.figure[lane, c.NOW] - runs.mark[lane, c.NOW])
     if full > 0.0:
-        cost = (runs.figure[lane, PAID] - runs.mark[lane, PAID]) / full
+        cost = (runs.figure[lane, c.PAID] - runs.mark[lane, c.PAID]) / full
     found = -(weights[0] * latency + weights[1] * cost + weights[2] * misses)
     if weights[3] != 0.0:
         found += weights[3] * worth_since(work, runs, lane)
@@ -129,6 +131,6 @@ def deployed_rfrt(runs: Runs, lane: int) -> float:
     """The sum of the last RFRT of all functions that have instances and have been asked."""
     total = 0.0
     for function in range(runs.of.shape[1]):
-        if runs.of[lane, function, INSTANCES] > 0 and runs.of[lane, function, SEEN] > 0:
-            total += runs.rate[lane, function, LAST_RFRT]
+        if runs.of[lane, function, c.INSTANCES] > 0 and runs.of[lane, function, c.SEEN] > 0:
+            total += runs.rate[lane, function, c.LAST_RFRT]
     return total
