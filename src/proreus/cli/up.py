@@ -33,6 +33,7 @@ from proreus.cli.cluster.state_dir import (
 from proreus.cli.cluster.tokens import first_token
 from proreus.cli.compile_progress import compiling_said
 from proreus.cli.output import new_console, write_json
+from proreus.cli.program_name import program_name
 from proreus.cli.signals import told_to_end
 from proreus.httpserver.host_names import bare, is_loopback
 from proreus.model.errors import UsageError, needs_extra
@@ -161,8 +162,8 @@ def _tell_of_containers(arguments: UpArguments, folder: Path) -> None:
     if arguments.nodes.nodes is not None and standing_runtime(machine_options(folder, None).root):
         say(
             arguments.common,
-            "containers of this machine may run on, with nobody to look after them: `proreus down` stops "
-            "them, `proreus up` without --nodes takes them up",
+            "containers of this machine may run on, with nobody to look after them: "
+            f"`{program_name()} down` stops them, `{program_name()} up` without --nodes takes them up",
         )
 
 
@@ -198,7 +199,7 @@ def _announce(arguments: UpArguments, folder: Path, engine: Engine, own: Path | 
         "store": _store(arguments, folder),
         **nodes_told(engine),
     }
-    where = "" if arguments.dir is None else f" --dir {arguments.dir}"
+    program, where = program_name(), "" if arguments.dir is None else f" --dir {arguments.dir}"
     say_left_behind(arguments.common, engine)
     shown = "" if own is None else f"#token={first_token(own, 'viewer')}"
     console = new_console(arguments.common)
@@ -210,8 +211,8 @@ def _announce(arguments: UpArguments, folder: Path, engine: Engine, own: Path | 
         f"  store        {ready['store']}",
         "",
         "In another terminal:",
-        f"  {EXAMPLE}{where}",
-        f"  proreus get pods -o wide{where}",
+        f"  {program} apply -f {EXAMPLE}{where}",
+        f"  {program} get pods -o wide{where}",
         f"  kubectl --kubeconfig {config} get nodes",
         "Ctrl-C ends it; the same command goes on where it was.",
     ):

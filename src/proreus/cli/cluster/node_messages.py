@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from proreus.cli.cluster.engine_process import say
 from proreus.cli.output import Output
+from proreus.cli.program_name import program_name
 
 if TYPE_CHECKING:
     from proreus.engine.cluster import Engine
 
 _MOST_NAMES = 10
-EXAMPLE = "proreus apply -f examples/engine/web.yaml"
+EXAMPLE = "examples/engine/web.yaml"
 
 
 def nodes_told(engine: Engine) -> dict[str, Any]:
@@ -43,7 +44,7 @@ def running_on(engine: Engine) -> str:
     if not count:
         return ""
     subject = "1 container goes" if count == 1 else f"{count} containers go"
-    return f"; {subject} on running (`proreus down` stops them)"
+    return f"; {subject} on running (`{program_name()} down` stops them)"
 
 
 def say_left_behind(output: Output, engine: Engine) -> None:
@@ -57,5 +58,5 @@ def say_left_behind(output: Output, engine: Engine) -> None:
         say(
             output,
             f"{len(names)} {subject} left behind, for nothing runs {they} now: {listed}; "
-            f"pods there go elsewhere after {seconds:g} s, `proreus delete node NAME` forgets a node",
+            f"pods there go elsewhere after {seconds:g} s, `{program_name()} delete node NAME` forgets a node",
         )
