@@ -24,7 +24,13 @@ from proreus.cli.cluster.flags import (
 )
 from proreus.cli.cluster.host_name import machine_name
 from proreus.cli.cluster.lock import LockPurpose, only_one
-from proreus.cli.cluster.node_messages import nodes_in_words, nodes_told, running_on, say_left_behind
+from proreus.cli.cluster.node_messages import (
+    nodes_in_words,
+    nodes_told,
+    running_on,
+    say_left_behind,
+    say_passed_over,
+)
 from proreus.cli.cluster.state_dir import make_state_dir, state_dir
 from proreus.cli.output import new_console, write_json
 from proreus.cli.signals import told_to_end
@@ -128,6 +134,7 @@ def _options(arguments: AgentArguments, name: str, folder: Path) -> EngineOption
 def _announce(arguments: AgentArguments, name: str, engine: Engine) -> None:
     ready: dict[str, Any] = {"pid": os.getpid(), "store": arguments.store, "name": name, **nodes_told(engine)}
     say_left_behind(arguments.common, engine)
+    say_passed_over(arguments.common, engine)
     console = new_console(arguments.common)
     console.print(f"joined {nodes_in_words(engine)}", highlight=False, soft_wrap=True)
     write_json(arguments.common, ready)

@@ -22,6 +22,7 @@ from proreus.cli.cluster.node_messages import (
     nodes_told,
     running_on,
     say_left_behind,
+    say_passed_over,
 )
 from proreus.cli.cluster.state_dir import (
     Address,
@@ -201,6 +202,7 @@ def _announce(arguments: UpArguments, folder: Path, engine: Engine, own: Path | 
     }
     program, where = program_name(), "" if arguments.dir is None else f" --dir {arguments.dir}"
     say_left_behind(arguments.common, engine)
+    say_passed_over(arguments.common, engine)
     shown = "" if own is None else f"#token={first_token(own, 'viewer')}"
     console = new_console(arguments.common)
     for line in (

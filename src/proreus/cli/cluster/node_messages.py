@@ -47,6 +47,13 @@ def running_on(engine: Engine) -> str:
     return f"; {subject} on running (`{program_name()} down` stops them)"
 
 
+def say_passed_over(output: Output, engine: Engine) -> None:
+    """Why pods are run by a runtime that keeps less apart than another; called once the node is open."""
+    machine = engine.machine
+    if machine is not None and machine.passed_over:
+        say(output, f"the runtime {machine.name} was taken, for {'; '.join(machine.passed_over)}")
+
+
 def say_left_behind(output: Output, engine: Engine) -> None:
     """Nodes that the last start had and this one has not: nobody would wonder about them otherwise."""
     names = engine.left_behind

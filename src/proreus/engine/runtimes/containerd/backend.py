@@ -11,6 +11,7 @@ import contextlib
 import logging
 import math
 import time
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -57,6 +58,9 @@ from proreus.model.errors import UsageError
 _POLL_SECONDS, _LOOK_SECONDS = 0.2, 1.0
 _AWAY_SECONDS = 5.0
 """So long containerd may not answer before the node counts as unwell: it may be started anew."""
+_PROBE_SECONDS = 10.0
+"""So long the sandbox may take that is made to see whether one can be."""
+_CURE = " (`restrict_oom_score_adj = true` in its configuration, where root lacks CAP_SYS_RESOURCE)"
 _UNCLEAR = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
 """Nobody knows whether it was done."""
 _MAY_HAVE_RUN = ("failed to start containerd task", "failed to update container")
@@ -128,8 +132,30 @@ class ContainerdBackend:
         return found
 
     async def unready(self) -> str:
-        """The image that it makes sandboxes of may be missing, and nowhere to be had."""
-        return await self._images.missing_sandbox_image()
+        """The image of its sandboxes may be missing, and nowhere to be had; or a sandbox may fail to start.
+
+        One is made and removed, within bounds: root without CAP_SYS_RESOURCE learns only so that it has to set
+        `restrict_oom_score_adj`.
+        """
+        missing = await self._images.missing_sandbox_image()
+        return missing or await self._failing_sandbox()
+
+    async def _failing_sandbox(self) -> str:
+        """Why a sandbox cannot be made; "" where it can. What stays is removed by the next `recover`."""
+        uid = f"probe-{uuid.uuid4()}"
+        try:
+            async with asyncio.timeout(_PROBE_SECONDS):
+                await self.stand({"metadata": {"name": "proreus-probe", "uid": uid}})
+            return ""
+        except LaunchRefused as refused:
+            cure = _CURE if "oom_score_adj" in str(refused) else ""
+            return f"containerd cannot make a sandbox: {refused}{cure}"
+        except TimeoutError:
+            return f"containerd did not make a sandbox within {_PROBE_SECONDS:g} s"
+        finally:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_PROBE_SECONDS):
+                    await self.raze(uid)
 
     async def stand(self, pod: Pod) -> str:
         """A sandbox that is ready; one that is not is left to `raze`."""
