@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -26,5 +25,5 @@ def test_a_hint_names_the_program_as_it_was_typed_unless_a_shell_finds_it(
     monkeypatch.setenv("PATH", str(tmp_path))
     assert program_name() == hint
     (tmp_path / "proreus").write_text("#!/bin/sh\n")
-    os.chmod(tmp_path / "proreus", 0o755)
+    (tmp_path / "proreus").chmod(0o755)
     assert program_name() == "proreus"

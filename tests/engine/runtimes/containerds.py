@@ -99,7 +99,7 @@ class Daemon:
 
 @contextmanager
 def containerd(folder: Path, busybox: Path, runtime: str = "runc") -> Iterator[Daemon]:
-    """A daemon that answers and holds the image that sandboxes are made of; runtime: what it starts them by."""
+    """A daemon that answers and holds the image of sandboxes; runtime: by which it starts them."""
     daemon = Daemon(folder, runtime)
     daemon.start()
     try:

@@ -97,7 +97,7 @@ def test_a_socket_that_is_root_s_is_one_line(tmp_path: Path, monkeypatch: pytest
     with pytest.raises(UsageError, match="there is no containerd"):
         asyncio.run(open_runtime("containerd", options))
     monkeypatch.setattr(Path, "is_socket", not_for_you)
-    with pytest.raises(UsageError, match="this user may not see whether containerd answers at .*root.sock"):
+    with pytest.raises(UsageError, match="this user may not see whether containerd answers at"):
         asyncio.run(open_runtime("containerd", options))
 
 

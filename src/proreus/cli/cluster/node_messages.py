@@ -65,5 +65,6 @@ def say_left_behind(output: Output, engine: Engine) -> None:
         say(
             output,
             f"{len(names)} {subject} left behind, for nothing runs {they} now: {listed}; "
-            f"pods there go elsewhere after {seconds:g} s, `{program_name()} delete node NAME` forgets a node",
+            f"pods there go elsewhere after {seconds:g} s, "
+            f"`{program_name()} delete node NAME` forgets a node",
         )

@@ -47,7 +47,8 @@ def _check_socket(socket: Path) -> None:
         there = socket.is_socket()
     except PermissionError:
         raise UsageError(
-            f"this user may not see whether containerd answers at {socket}; the runtime `process` needs no root"
+            f"this user may not see whether containerd answers at {socket}; the runtime `process` needs "
+            "no root"
         ) from None
     if not there:
         started = "; it is installed but does not run" if shutil.which("containerd") else ""
