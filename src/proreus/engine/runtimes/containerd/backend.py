@@ -30,7 +30,7 @@ from proreus.engine.runtimes.backend import (
     Written,
 )
 from proreus.engine.runtimes.cgroups import Cgroups, CgroupUsage, Unwritable
-from proreus.engine.runtimes.commands import collected
+from proreus.engine.runtimes.commands import collected, not_started
 from proreus.engine.runtimes.container_events import sandbox_failed
 from proreus.engine.runtimes.containerd import cri_pb2 as cri
 from proreus.engine.runtimes.containerd.cri_client import CriCalls
@@ -134,8 +134,8 @@ class ContainerdBackend:
     async def unready(self) -> str:
         """The image of its sandboxes may be missing, and nowhere to be had; or a sandbox may fail to start.
 
-        One is made and removed, within bounds: root without CAP_SYS_RESOURCE learns only so that it has to set
-        `restrict_oom_score_adj`.
+        One is made and removed, within bounds: only so it shows that root lacks CAP_SYS_RESOURCE, for which
+        containerd has `restrict_oom_score_adj`.
         """
         missing = await self._images.missing_sandbox_image()
         return missing or await self._failing_sandbox()
@@ -277,10 +277,7 @@ class ContainerdBackend:
         """`ExecSync`, which ends what takes too long but has no input; with input, as `begin`."""
         if stdin:
             wanted = CommandWanted("", tuple(command), stdin=True)
-            try:
-                return await collected(await self.begin(id, wanted), stdin, timeout)
-            except RuntimeRefused as refused:
-                return _executed(str(refused), refused)
+            return await collected(await self.begin(id, wanted), stdin, timeout)
         request = cri.ExecSyncRequest(container_id=id, cmd=list(command), timeout=math.ceil(timeout))
         try:
             answer = await self._cri.call("ExecSync", request, timeout + 10.0)
@@ -290,7 +287,10 @@ class ContainerdBackend:
                 raise RuntimeRefused(f"the command did not end within {timeout:g} s") from error
             if error.code() == grpc.StatusCode.UNAVAILABLE:
                 raise RuntimeAway(details) from error
-            return _executed(details, error)
+            result = not_started(details)
+            if result is None:
+                raise RuntimeRefused(details) from error
+            return result
         return CommandResult(answer.exit_code, answer.stdout, answer.stderr)
 
     async def begin(self, id: str, wanted: CommandWanted) -> ContainerSession:
@@ -493,10 +493,3 @@ def _ended(status: Any) -> ContainerExit | None:
         return ContainerExit(KILLED, UNKNOWN_END, status.message, finished)
     reason = status.reason or ("Completed" if status.exit_code == 0 else "Error")
     return ContainerExit(status.exit_code, reason, status.message, finished)
-
-
-def _executed(message: str, error: Exception) -> CommandResult:
-    """A command that is not there has ended as a shell tells it; anything else was refused."""
-    if "not found" in message or "no such file" in message:
-        return CommandResult(127, stderr=message.encode())
-    raise RuntimeRefused(message) from error
