@@ -37,7 +37,8 @@ from proreus.cli.output import new_console, write_json
 from proreus.cli.program_name import program_name
 from proreus.cli.signals import told_to_end
 from proreus.httpserver.host_names import bare, is_loopback
-from proreus.model.errors import UsageError, needs_extra
+from proreus.httpserver.sockets import AddressInUse
+from proreus.model.errors import UsageError, WorkError, needs_extra
 from proreus.version import __version__
 
 if TYPE_CHECKING:
@@ -122,7 +123,10 @@ def run(words: Sequence[str]) -> int:
                     starting.close()
                     _announce(arguments, folder, engine, own)
 
-                ended = run_until_told(ending, options, announce)
+                try:
+                    ended = run_until_told(ending, options, announce)
+                except AddressInUse as error:
+                    raise WorkError(f"{error}; another cluster? `--port 0` takes a free one") from error
             say(arguments.common, f"ended{running_on(ended)}; the same command goes on where it was")
     return 0
 

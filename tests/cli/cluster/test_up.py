@@ -136,7 +136,7 @@ def test_the_status_page_and_what_it_follows(cluster: Cluster) -> None:
 def test_a_used_port_and_a_used_folder_are_one_line(cluster: Cluster, proreus: Proreus) -> None:
     port = cluster.ready["api"].rpartition(":")[2]
     ended = proreus("up", "--quiet", "--dir", "other", "--port", port)
-    assert_refused(ended, 1, f"127.0.0.1:{port}", "Address already in use")
+    assert_refused(ended, 1, f"127.0.0.1:{port}", "Address already in use", "--port 0")
     ended = proreus("up", "--quiet", "--dir", str(cluster.folder), "--port", "0")
     assert_refused(ended, 1, "a cluster runs here already", str(cluster.process.pid), "--dir")
 
