@@ -165,9 +165,9 @@ def _not_heard(server: str, error: httpx.TransportError) -> str:
         match cause:
             case ssl.SSLCertVerificationError():
                 return (
-                    f"{server} shows a certificate that is not trusted here: {cause.verify_message}; another "
-                    "cluster may answer there: --dir names the folder of the one that is meant, --ca FILE the "
-                    "authority to trust"
+                    f"{server} shows a certificate that is not trusted here: {cause.verify_message}; "
+                    "another cluster may answer there: --dir names the folder of the one that you mean, "
+                    "--ca FILE the authority to trust"
                 )
             case ssl.SSLError():
                 return f"{server} does not speak TLS as it should: {cause.reason}; is it an http:// address?"

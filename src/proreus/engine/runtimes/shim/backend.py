@@ -198,7 +198,9 @@ class ShimBackend(ABC):
 
     async def pull_image(self, name: str) -> int:
         """Images are imported, and come no other way."""
-        message = f"image {name!r} is not on this node: import it, there is no registry to pull it from"
+        message = (
+            f"image {name!r} is not on this node, which pulls none: `proreus images import ARCHIVE` brings it"
+        )
         raise LaunchRefused("ErrImagePull", message)
 
     def images(self) -> Sequence[Image]:
@@ -300,5 +302,6 @@ def command_of(plan: ContainerPlan, unpacked: Unpacked | None) -> list[str]:
     first = plan.command or entrypoint
     rest = plan.args or (() if plan.command else usual)
     if not (first or rest):
-        raise LaunchRefused("CreateContainerError", "no command specified")
+        why = "the runtime process runs no image: give the pod a command" if unpacked is None else ""
+        raise LaunchRefused("CreateContainerError", why or "no command specified")
     return [*first, *rest]
