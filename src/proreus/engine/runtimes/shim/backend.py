@@ -16,6 +16,7 @@ from proreus.engine.runtimes.backend import (
     ContainerPlan,
     Launched,
     LaunchRefused,
+    NotAllowed,
     RecoveredContainer,
     Written,
 )
@@ -265,7 +266,8 @@ def refuse_privileges(plan: ContainerPlan, *, allowed: bool) -> None:
         *(name for name in ("hostPID", "hostIPC") if spec.get(name)),
     ]
     if wants and not allowed:
-        raise LaunchRefused("CreateContainerConfigError", f"{wants[0]} is not allowed on this node")
+        message = f"{wants[0]} is not allowed on this node, unless it is started with --allow-privileged"
+        raise NotAllowed("CreateContainerConfigError", message)
 
 
 def capabilities_of(plan: ContainerPlan) -> list[str]:
