@@ -94,7 +94,7 @@ def run(words: Sequence[str]) -> int:
             say(arguments.common, "starting")
             options = replace(options, identity=identity_of(options.store, holder))
             ended = run_until_told(ending, options, lambda engine: _announce(arguments, name, engine))
-            say(arguments.common, f"ended{running_on(ended)}")
+            say(arguments.common, f"ended{running_on(ended, folder)}")
     return 0
 
 

@@ -127,7 +127,7 @@ def run(words: Sequence[str]) -> int:
                     ended = run_until_told(ending, options, announce)
                 except AddressInUse as error:
                     raise WorkError(f"{error}; another cluster? `--port 0` takes a free one") from error
-            say(arguments.common, f"ended{running_on(ended)}; the same command goes on where it was")
+            say(arguments.common, f"ended{running_on(ended, folder)}; the same command goes on where it was")
     return 0
 
 

@@ -166,6 +166,24 @@ def test_an_agent_of_no_cluster_is_told_and_makes_none(proreus: Proreus, tmp_pat
     assert_refused(proreus(*agent, "--store", "sqlite:empty.db"), 2, "no cluster is in it")
 
 
+def test_up_and_down_tell_the_same_of_containers(tmp_path: Path, proreus: Proreus) -> None:
+    folder = tmp_path / "state"
+    (tmp_path / "pod.yaml").write_text(
+        a_pod("sleeper", "restartPolicy: Never").replace("image: i", "image: i, command: [sleep, '1000']")
+    )
+    with started(folder, "--runtime", "process") as made:
+        assert proreus("apply", "-f", "pod.yaml", *made.where).code == 0
+        until(lambda: len(names_of_running(made, proreus)) == 1)
+        _, said = made.end()
+        assert "; 1 container goes on running (`" in said
+    with started(folder, "--runtime", "process") as made:
+        ended = proreus("down", *made.where)
+        assert ended.out == "the cluster was ended; 1 container was stopped\n"
+        _, said = made.process.communicate(timeout=60)
+        assert said.decode().endswith("proreus: ended; the same command goes on where it was\n")
+    assert not (folder / "down").exists()
+
+
 def test_a_home_that_cannot_be_written(
     tmp_path: Path, proreus: Proreus, monkeypatch: pytest.MonkeyPatch
 ) -> None:

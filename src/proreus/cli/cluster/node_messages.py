@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from proreus.cli.cluster.engine_process import say
+from proreus.cli.cluster.lock import is_down_next
 from proreus.cli.output import Output
 from proreus.cli.program_name import program_name
 
@@ -38,10 +40,10 @@ def nodes_in_words(engine: Engine) -> str:
             return f"{len(names)} simulated nodes ({names[0]} to {names[-1]})"
 
 
-def running_on(engine: Engine) -> str:
-    """What Ctrl-C leaves running."""
+def running_on(engine: Engine, folder: Path) -> str:
+    """What Ctrl-C leaves running; "" also where `proreus down` stops it next, and tells of it itself."""
     count = 0 if engine.machine is None else engine.machine.running()
-    if not count:
+    if not count or is_down_next(folder):
         return ""
     subject = "1 container goes" if count == 1 else f"{count} containers go"
     return f"; {subject} on running (`{program_name()} down` stops them)"
