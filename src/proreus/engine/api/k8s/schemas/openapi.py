@@ -88,8 +88,7 @@ def _told_by_fields() -> frozenset[str]:
     return frozenset(
         name
         for name, places in fields.items()
-        if about_definition(name)
-        and any(about_field(*place) == about_definition(name) for place in places)
+        if about_definition(name) and any(about_field(*place) == about_definition(name) for place in places)
     )
 
 
