@@ -13,6 +13,11 @@ from proreus.cli.cluster.documents import as_yaml, read_all
 from proreus.model.errors import InputError, UsageError
 from tests.cli.cluster.conftest import WEB
 
+_IGNORES_SIGTERM = """
+import os, signal, sys
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
 OBJECT = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
 
 
@@ -107,7 +112,7 @@ def test_the_example_ends_when_it_is_told_to() -> None:
         "import os, signal, sys; signal.signal(15, signal.SIG_IGN); os.execvp(sys.argv[1], sys.argv[1:])"
     )
     words = [*web["command"], *web.get("args", ())]
-    with subprocess.Popen([sys.executable, "-c", ignoring, *words], stdout=subprocess.PIPE) as server:
+    with subprocess.Popen([sys.executable, "-c", _IGNORES_SIGTERM, *words], stdout=subprocess.PIPE) as server:
         try:
             assert server.stdout is not None
             assert server.stdout.readline().startswith(b"Serving HTTP on 127.0.0.1 port ")
