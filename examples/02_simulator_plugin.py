@@ -3,13 +3,16 @@
     pip install -c constraints.txt -e '.[serve]'
     python examples/02_simulator_plugin.py                       # a generated cluster of 50 nodes
     python examples/02_simulator_plugin.py --data DIR --model vector-k8ssim --deterministic
-    python examples/02_simulator_plugin.py --data DIR --scenario k8ssim-variant/reordered --every-pair
+    python examples/02_simulator_plugin.py --data DIR --scenario k8ssim-variant/reordered
     python examples/02_simulator_plugin.py --rest http://127.0.0.1:5000 --grpc 127.0.0.1:50051 --nodes 7
 
 Without --rest and --grpc it starts a service of its own (`proreus serve all`), for a cluster as large as
 the case. For every task the plugin sends the k8s simulator's vector and gets an action; the action becomes a
 score per node (100, 50, -10, -100), and the simulator places the task by the scores. Both doors must lead
-to the same run, task by task; beside it stands the rule `binpack`. With --every-pair it asks once for every
+to the same run, task by task; beside it stand the rule `binpack` and the richer call, `/v1/decide`: whoever
+knows nodes by name (a plugin does) sends them so, with what they have and what runs there, and a policy of
+the catalogue decides (`--policy`). The vector says neither how large a node is nor which one it is, so it
+is the second choice: for callers that have nothing but the vector. With --every-pair it asks once for every
 task and node, as the original does, some hundred times as often. With --report the plugin also reports
 what came of its decisions, as the original does at the end of a session, and the service learns from it.
 """
@@ -35,7 +38,7 @@ from proreus.contract.scenario import Scenario
 from proreus.kernels.arrays import F64
 from proreus.model.workload import Workload
 from proreus.policies.catalogue import AnyPolicy
-from proreus.serving.client import GrpcClient, RestClient
+from proreus.serving.client import GrpcClient, RemotePolicy, RestClient
 from proreus.worlds.pods.datasets.volcano import volcano_nodes, volcano_workload
 from proreus.worlds.pods.policies.vector.plugin import EveryPair, VolcanoPlugin
 from proreus.worlds.pods.scenarios import PodScenario
@@ -67,6 +70,7 @@ def main() -> int:
     parser.add_argument("--nodes", type=int, default=50, help="of a generated cluster")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--model", default="", help="of a service that is started here; see proreus serve")
+    parser.add_argument("--policy", default="learned", help="behind /v1/decide of a service started here")
     parser.add_argument("--rest", default="", help="address of a running service, http://host:port")
     parser.add_argument("--grpc", default="", help="its gRPC address, host:port")
     parser.add_argument("--deterministic", action="store_true", help="take the best action, do not draw one")
@@ -79,7 +83,7 @@ def main() -> int:
     with contextlib.ExitStack() as stack:
         rest_url, grpc_address = arguments.rest, arguments.grpc
         if not (rest_url and grpc_address):
-            rest_url, grpc_address = stack.enter_context(_service(nodes, arguments.model))
+            rest_url, grpc_address = stack.enter_context(_service(nodes, arguments.model, arguments.policy))
         rest = stack.enter_context(RestClient(rest_url))
         grpc = stack.enter_context(GrpcClient(grpc_address))
         asked = {"deterministic": True} if arguments.deterministic else {}
@@ -97,6 +101,7 @@ def main() -> int:
         outcomes = {
             "plugin over REST": _timed(case, seed, VolcanoPlugin("rest", over_rest, every_pair=pairs)),
             "plugin over gRPC": _timed(case, seed, VolcanoPlugin("grpc", over_grpc, every_pair=pairs)),
+            "named fields": _timed(case, seed, RemotePolicy(rest, "decide")),
             "binpack": _timed(case, seed, "binpack"),
         }
         print(f"answered by version {rest.health().model_version}")
@@ -142,13 +147,13 @@ def _report(client: RestClient, seen: list[tuple[F64, int]], outcome: Simulated)
 
 
 @contextlib.contextmanager
-def _service(nodes: int, model: str) -> Iterator[tuple[str, str]]:
+def _service(nodes: int, model: str, policy: str) -> Iterator[tuple[str, str]]:
     """`proreus serve all` for so many nodes; its addresses."""
     with tempfile.TemporaryDirectory() as folder:
         ready = Path(folder) / "ready.json"
         words = ["serve", "all", "--port", "0", "--grpc_port", "0", "--store", f"{folder}/models"]
         words += ["--state_dim", str(2 * nodes), "--action_dim", str(2 * nodes + 2), "--json", str(ready)]
-        words += ["--model", model] if model else []
+        words += ["--policy", policy, *(("--model", model) if model else ())]
         process = subprocess.Popen([sys.executable, "-m", "proreus", *words])
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the service ends with who started it
         try:

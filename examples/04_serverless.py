@@ -38,6 +38,8 @@ from proreus.worlds.functions.training.lanes import lanes_of
 
 EPISODES = 20
 """Held out: those of the part `test`; training uses the part `train`."""
+ILLEGAL: dict[str, Any] = {"illegal": "first", "illegal_penalty": 0.0}
+"""So that the rewards of an episode add up to minus its objective."""
 SCENARIO = FunctionsScenario("environment", load_share=0.25, seconds=60.0, functions=5)
 """What the environment plays unless rows are injected."""
 
@@ -57,7 +59,7 @@ def load_rows(seed: int) -> Iterator[dict[str, Any]]:
 
 def make_env(arguments: argparse.Namespace, part: str = "train") -> ServerlessSchedulingEnv:
     """The environment, with rows injected where that is asked for."""
-    env = ServerlessSchedulingEnv(num_nodes=10, num_functions=5, reward="objective", part=part)
+    env = ServerlessSchedulingEnv(num_nodes=10, num_functions=5, reward="objective", part=part, **ILLEGAL)
     if arguments.rows:
         env.set_dataset(load_rows(seed=0 if part == "train" else 1))
     return env

@@ -34,6 +34,13 @@ _FEW_STEPS = ("--steps", "160", "--lanes", "4", "--rollout-steps", "8", "--evalu
 _FEW_RUNS = ("--runs", "1", "--validation-runs", "2", "--confirm-runs", "3")
 _FEW_WINDOWS = ("--validation-runs", "1", "--confirm-runs", "2")
 _FEW_FUNCTIONS = ("--scenarios", "busy@20", *_FEW_RUNS[2:])
+_FEW_MOVES = (
+    *("--scenarios", "windows/serial@2", "--horizon", "6", "--train-seeds", "1", "--validation-seeds", "1"),
+    *("--hidden", "8", "--evaluate-every", "1"),
+)
+_FEW_TRANSITIONS = (
+    *("--steps", "200", "--report-every", "40", "--warm-up", "20", "--batch-size", "16", "--capacity", "60"),
+)
 SMALL |= {
     (words[1], words[3]): words
     for words in (
@@ -43,6 +50,13 @@ SMALL |= {
         ),
         ("train", "workflows", "--algo", "es", "--scenarios", "calm@2", *_FEW_MEMBERS, *_FEW_RUNS),
         ("train", "workflows", "--algo", "ppo", "--scenarios", "calm@2", *_FEW_STEPS, *_FEW_RUNS[2:]),
+        ("train", "rebalance", "--algo", "ppo", *_FEW_MOVES, *_FEW_STEPS[:6]),
+        (
+            *("train", "rebalance", "--algo", "qmix", *_FEW_MOVES, "--steps", "160", "--lanes", "4"),
+            *("--chunk", "8", "--n-step", "4", "--updates", "2", "--batch-size", "16", "--capacity", "200"),
+        ),
+        ("train", "rebalance", "--algo", "ddqn", *_FEW_MOVES, *_FEW_TRANSITIONS),
+        ("train", "rebalance", "--algo", "dqn", *_FEW_MOVES, *_FEW_TRANSITIONS),
         ("train", "functions", "--algo", "es", *_FEW_FUNCTIONS, *_FEW_MEMBERS, "--runs", "1"),
         (
             *("train", "functions", "--algo", "ppo", *_FEW_FUNCTIONS, "--steps", "1280", "--lanes", "4"),

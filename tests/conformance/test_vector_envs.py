@@ -23,6 +23,7 @@ COUNT = 3
 SMALL: dict[str, dict[str, Any]] = {
     "proreus/Pods-v0": {"scenario": "small@4", "horizon": 25},
     "proreus/VirtualMachines-v0": {"scenario": "recovering@2", "limit": 60},
+    "proreus/Rebalance-v0": {"scenario": "serial@2", "horizon": 3, "pool": 2},
     "proreus/Workflows-v0": {"scenario": "busy@2"},
     "proreus/Functions-v0": {"scenario": "busy@1"},
 }

@@ -12,9 +12,15 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tests.docs.kept import ROOT, Figure, figure
+from tests.docs.kept import ROOT, Figure, figure, rows
 
 _PLACE = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def cell(value: Figure, digits: int) -> str:
+    """A mean with half its interval, where there is one."""
+    text = f"{value.mean:,.{digits}f}"
+    return text if value.high is None else f"{text} ± {value.high - value.mean:,.{digits}f}"
 
 
 @dataclass(frozen=True)
@@ -33,30 +39,61 @@ class Table:
         lines.append("|---|" + "---|" * len(self.scenarios))
         for policy in self.policies:
             figures = [figure(self.kept, scenario, policy, self.measure) for scenario in self.scenarios]
-            lines.append(f"| `{policy}` | " + " | ".join(self._cell(value) for value in figures) + " |")
+            lines.append(
+                f"| `{policy}` | " + " | ".join(cell(value, self.digits) for value in figures) + " |"
+            )
         return "\n".join(lines) + "\n"
 
-    def _cell(self, value: Figure) -> str:
-        text = f"{value.mean:,.{self.digits}f}"
-        return text if value.high is None else f"{text} ± {value.high - value.mean:,.{self.digits}f}"
+
+@dataclass(frozen=True)
+class MeasuresTable:
+    """One scenario of a comparison: a row for each policy, a column for each measure."""
+
+    kept: str
+    scenario: str
+    measures: Sequence[str]
+    digits: int = 1
+
+    @property
+    def scenarios(self) -> Sequence[str]:
+        """The one that it shows."""
+        return [self.scenario]
+
+    def markdown(self) -> str:
+        """As it stands in a page: of all policies that were kept."""
+        policies = dict.fromkeys(row["policy"] for row in rows(self.kept) if row["scenario"] == self.scenario)
+        lines = ["| policy | " + " | ".join(self.measures) + " |", "|---|" + "---|" * len(self.measures)]
+        for policy in policies:
+            figures = [figure(self.kept, self.scenario, policy, measure) for measure in self.measures]
+            cells = " | ".join(cell(value, self.digits) for value in figures)
+            lines.append(f"| {policy} | {cells} |")
+        return "\n".join(lines) + "\n"
 
 
 _OPENB = [
     f"openb/{name}" for name in ("default", "cpu050", "cpu100", "gpushare40", "gpuspec10", "multigpu20")
 ]
 _WINDOWS = [f"windows/{name}" for name in ("serial", "parallel", "huawei-serial", "huawei-parallel")]
+_MOVERS = ["ppo", "qmix", "ddqn", "dqn", "ppo from learned", "learned", "balance", "hotspot@0.6"]
 _ARRIVALS = ["traces/calm", "traces/busy", "traces/rush"]
 _LOADS = ["calm", "busy", "rush"]
 _DAYS = ["servegen", "azure"]
 _SCALERS = ["plan", "predictive", "chiron", "oracle"]
 
-TABLES = {
+TABLES: dict[str, Table | MeasuresTable] = {
     "openb": Table("pods-openb", "gpu_allocation_peak", _OPENB, ["learned", "fgd"]),
     "machines": Table("vms-huawei", "total_wait", ["huawei/waiting"], ["learned", "balance_fit"], digits=0),
     "violations": Table("rebalance-windows", "violations", _WINDOWS, ["learned", "balance", "hotspot@0.6"]),
+    "gradient-violations": Table("rebalance-learners", "violations", _WINDOWS, _MOVERS),
+    "gradient-migrations": Table("rebalance-learners", "migrations", _WINDOWS, _MOVERS),
     "workflow-cost": Table("workflows", "cost", _ARRIVALS, ["learned", "greedy", "deadline", "heft"]),
     "functions": Table(
         "functions", "objective", _LOADS, ["learned", "warm_cost", "ensure@10", "least_utilised"]
+    ),
+    "serverless": MeasuresTable(
+        "serverless-learning",
+        "document",
+        ["return", "objective", "illegal", "return over random", "return over best constant"],
     ),
     "gpu-hours": Table("inference", "gpu_hours", _DAYS, _SCALERS),
     "promises": Table("inference", "slo_attainment", _DAYS, _SCALERS),

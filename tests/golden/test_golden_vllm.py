@@ -18,13 +18,13 @@ import pytest
 from proreus.kernels.arrays import F64
 from proreus.worlds.inference.datasets.layer_profiles import read_layer_profile
 from proreus.worlds.inference.datasets.timings import timings_of
-from proreus.worlds.inference.datasets.vllm_log import ServedRequests, read_vllm_log
 from proreus.worlds.inference.flags import InferenceFlags
 from proreus.worlds.inference.model.cluster import ClusterSpec, Group, InstanceKind
 from proreus.worlds.inference.model.hardware import gpu
 from proreus.worlds.inference.model.llm import language_model
 from proreus.worlds.inference.simulation import columns as c
 from proreus.worlds.inference.simulation.cluster import InferenceCluster
+from tests.golden.vllm_log import ServedRequests, read_vllm_log
 from tests.real_data import real_data
 
 MEASURES: dict[str, Callable[[F64], float]] = {

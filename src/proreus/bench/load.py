@@ -10,6 +10,7 @@ Run as a process of its own: `python -m proreus.bench.load` reads a plan and pri
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import selectors
@@ -34,7 +35,7 @@ class LoadPlan:
     bodies: tuple[str, ...]
     """Base64; client k starts with body k and goes round."""
     protocol: str = "http1"
-    """http1, or grpc."""
+    """http1, grpc, or grpcio: the same calls as grpc, by that library's client."""
     media_type: str = "application/json"
     clients: int = 64
     seconds: float = 3.0
@@ -155,6 +156,8 @@ class _Client:
 def generate_load(plan: LoadPlan) -> LoadResult:
     """Ask for as long as the plan says; every client has at most one request under way."""
     bodies = [base64.b64decode(body) for body in plan.bodies]
+    if plan.protocol == "grpcio":
+        return _by_grpcio(plan, bodies)
     clients = [_Client(plan, index, bodies) for index in range(plan.clients)]
     with selectors.DefaultSelector() as selector:
         for client in clients:
@@ -166,15 +169,31 @@ def generate_load(plan: LoadPlan) -> LoadResult:
         took, spent = time.perf_counter() - began, time.process_time() - cpu
     for client in clients:
         client.socket.close()
+    return _result(times, len(warm), (took, spent / took), failures)
+
+
+def _by_grpcio(plan: LoadPlan, bodies: list[bytes]) -> LoadResult:
+    from proreus.bench.load_grpcio import ask_by_grpcio  # nobody else needs the library
+
+    cpu = time.process_time()
+    seconds = (plan.warm_seconds, plan.seconds)
+    address = f"{plan.host}:{plan.port}"
+    times, warmed, took = asyncio.run(ask_by_grpcio(address, plan.path, bodies, plan.clients, seconds))
+    share = (time.process_time() - cpu) / (took + plan.warm_seconds)
+    return _result(times, warmed, (took, share), 0)
+
+
+def _result(times: list[float], warmed: int, spent: tuple[float, float], failures: int) -> LoadResult:
+    """spent: seconds, and the generator's share of one core."""
     times.sort()
     return LoadResult(
         requests=len(times),
-        warmed=len(warm),
-        seconds=took,
+        warmed=warmed,
+        seconds=spent[0],
         failures=failures,
         p50=times[len(times) // 2] if times else float("inf"),
         p99=times[int(len(times) * 0.99)] if times else float("inf"),
-        generator_share=spent / took,
+        generator_share=spent[1],
     )
 
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 
 from proreus.cli.arguments import CommonArguments, parse, prepare
 from proreus.cli.output import new_console, waiting, write_json
 from proreus.cli.training_progress import interrupt_noted
+from proreus.learning.device import Device, device_name
+from proreus.model.errors import UsageError
 from proreus.worlds.pods.datasets.k8ssim import read_nodes
+from proreus.worlds.pods.policies.vector.model import MLP
 from proreus.worlds.pods.training.vector.course import Course
 from proreus.worlds.pods.training.vector.train import VectorRunConfig, train_vector
 
@@ -23,6 +26,11 @@ class VectorArguments:
 
     nodes: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """The k8s simulator's node file: learn this cluster. Without it the model serves clusters of any size."""
+    kind: Literal["vector-scorer", "vector-mlp"] = "vector-scorer"
+    """The network: one in which every node bids by the same weights (with --nodes, and by what is known of
+    it), or the k8s simulator's plain one, which tells nodes apart by their place and needs --nodes."""
+    device: Device = "cpu"
+    """Where forward passes of batches and gradients are computed; playing takes the cores."""
     updates: int = 200
     """Updates of the model."""
     episodes: int = 12
@@ -40,9 +48,16 @@ def run(words: Sequence[str]) -> int:
     nodes = () if arguments.nodes is None else read_nodes(arguments.nodes)
     name = "generated clusters" if arguments.nodes is None else f"generated jobs on {arguments.nodes.name}"
     config = VectorRunConfig(
-        updates=arguments.updates, episodes=arguments.episodes, seed=arguments.common.seed
+        updates=arguments.updates,
+        episodes=arguments.episodes,
+        kind=arguments.kind,
+        device=arguments.device,
+        seed=arguments.common.seed,
     )
+    if arguments.kind == MLP and not nodes:
+        raise UsageError("--kind vector-mlp: this network knows one cluster; say which with --nodes FILE")
     console = new_console(arguments.common)
+    console.print(f"learning: on {device_name(arguments.device)}")
     result: dict[str, object] = {}
     with interrupt_noted() as interrupted, waiting(console, "compiling kernels, first update") as tell:
         for report in train_vector(arguments.out, (name, Course(nodes)), config, interrupted.is_set):

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import tyro
 
@@ -18,6 +18,7 @@ from proreus.cli.compile_progress import compiling_said
 from proreus.cli.output import new_console, write_json
 from proreus.cli.signals import StopEvent, told_to_end
 from proreus.httpserver.host_names import is_loopback
+from proreus.learning.device import Device, device_name
 from proreus.model.errors import UsageError, needs_extra
 from proreus.worlds.pods.policies.catalogue import POLICIES
 
@@ -71,10 +72,6 @@ class ServeLimits:
     """How long the model may take over one decision before the rule decides."""
     drain_seconds: float = 10.0
     """How long to wait for requests under way when the service is told to end."""
-    grpc_threads: int = 8
-    """Threads that answer gRPC calls."""
-    grpc_one_core: bool = True
-    """Keep these threads on one core, where they do not wait for each other's wake-ups."""
     max_log: int = 1 << 30
     """Bytes of experience kept, at most, by this process, or by all in the store of --log: the oldest that
     was learned from is dropped, and where there is none, reports are refused; 0: any number."""
@@ -85,7 +82,6 @@ class ServeLimits:
         for name, least in (
             ("max_body", 1024),
             ("max_concurrency", 1),
-            ("grpc_threads", 1),
             ("rate", 0),
             ("max_decide_cost", 1),
             ("log_sample", 0),
@@ -129,9 +125,12 @@ class ServeArguments:
     file.py:Class."""
     learn: bool = True
     """Learn from what /update reports; without it experience is logged only."""
-    device: Literal["cpu", "cuda", "auto"] = "cpu"
-    """For the k8s simulator's commands. Decisions take microseconds and updates milliseconds on the CPU,
-    which both use whatever is said here: a GPU would be slower at this size."""
+    node_memory: bool = True
+    """Learn what is particular about each node, by its position; the versions learned so serve as many nodes
+    as this service has. Without it the default model stays size-free, and equal nodes stay equal."""
+    device: Device = "cpu"
+    """Where learning computes: forward passes of batches and gradients. A single decision takes the CPU
+    whatever is said here: it is done before a GPU would have begun."""
     security: Security = field(default_factory=Security)
     limits: ServeLimits = field(default_factory=ServeLimits)
     common: CommonArguments = field(default_factory=CommonArguments)
@@ -170,8 +169,7 @@ def _serve(door: str, arguments: ServeArguments, ending: StopEvent) -> None:
         from proreus.serving.service import RunningService
     except ImportError as error:
         raise UsageError(f"serve {needs_extra('serve')} ({error})") from error
-    if arguments.device == "cuda":
-        _say(arguments, "note: deciding and learning online take the CPU; a GPU is not used")
+    learns_on = device_name(arguments.device)
     options = serving_options(arguments, LEARNER if arguments.learn else "")
     _give_back_large_blocks()
     _say(arguments, "loading")
@@ -181,7 +179,7 @@ def _serve(door: str, arguments: ServeArguments, ending: StopEvent) -> None:
     try:
         service.start()
         ready = _open(service, door, arguments)
-        _announce(ready, arguments)
+        _announce({**ready, "device": learns_on}, arguments)
         ending.wait()
     finally:
         _say(arguments, "draining")
@@ -227,6 +225,11 @@ def _announce(ready: dict[str, object], arguments: ServeArguments) -> None:
         soft_wrap=True,
         highlight=False,
     )
+    if not (arguments.learn and _may_learn(arguments)):
+        learning = "off"
+    else:
+        learning = f"on {ready['device']}; single decisions on the CPU"
+    console.print(f"learning: {learning}", soft_wrap=True, highlight=False)
     write_json(arguments.common, ready)
 
 
@@ -252,8 +255,15 @@ def check_host(arguments: ServeArguments) -> None:
     if security.strict:
         raise UsageError(f"--strict: {says}")
     print(f"proreus: WARNING: {says}", file=sys.stderr, flush=True)
-    if not can:
+    if not _may_learn(arguments):
         says = (
-            "nobody may teach the model or change its version; --token-file or --anonymous-updates allow it"
+            "the model never learns: beyond this machine /update is refused without a token; add "
+            "--token-file FILE (who sends it may teach), or --anonymous-updates (anyone may)"
         )
         print(f"proreus: note: {says}", file=sys.stderr, flush=True)
+
+
+def _may_learn(arguments: ServeArguments) -> bool:
+    """Whether anybody may report what came of decisions."""
+    security = arguments.security
+    return security.token_file is not None or security.anonymous_updates or is_loopback(arguments.host)

@@ -10,7 +10,8 @@ from proreus.httpserver.tls import check_credentials
 from proreus.log.protocol import LogLimits, LogPlace
 from proreus.serving.admission import read_token
 from proreus.serving.decision_service import ServiceOptions
-from proreus.serving.server.grpc_base import GrpcOptions
+from proreus.serving.online.learner import OnlineSettings
+from proreus.serving.server.grpc_calls import GrpcLimits
 from proreus.serving.server.http import HttpLimits
 from proreus.serving.service import Learning, ServingOptions
 from proreus.serving.validation import Dimensions
@@ -37,6 +38,12 @@ def log_in(address: str) -> Callable[[str, str], LogPlace] | None:
     return partial(StorePlace.of, address)
 
 
+def _online(arguments: ServeArguments) -> OnlineSettings:
+    """How the service learns: what a node is known by moves faster than the weights that all nodes share."""
+    learner = {"node_memory": arguments.node_memory, "memory_rate": 30.0, "device": arguments.device}
+    return OnlineSettings(learner=learner)
+
+
 def serving_options(arguments: ServeArguments, learner: str) -> ServingOptions:
     """What the flags mean; `learner` is "" where nothing learns."""
     limits, security = arguments.limits, arguments.security
@@ -51,7 +58,7 @@ def serving_options(arguments: ServeArguments, learner: str) -> ServingOptions:
         store=arguments.store,
         model=arguments.model,
         policy=arguments.policy,
-        learning=Learning(learner) if learner else None,
+        learning=Learning(learner, _online(arguments)) if learner else None,
         log=log_limits(limits.max_log),
         log_in=log_in(arguments.log),
         token=(
@@ -59,7 +66,7 @@ def serving_options(arguments: ServeArguments, learner: str) -> ServingOptions:
         ),
         rate=limits.rate,
         http=HttpLimits(limits.max_body, limits.max_concurrency, log_every=limits.log_sample),
-        grpc=GrpcOptions(limits.grpc_threads, limits.max_concurrency, limits.max_body, limits.grpc_one_core),
+        grpc=GrpcLimits(limits.max_concurrency, limits.max_body),
         credentials=check_credentials(security.tls_cert, security.tls_key),
         allowed_hosts=security.allowed_host,
         anonymous_updates=security.anonymous_updates,

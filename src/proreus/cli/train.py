@@ -19,6 +19,7 @@ from rich.console import Console
 from proreus.cli.arguments import parse_named, prepare, without
 from proreus.cli.compare import scenario_names
 from proreus.cli.output import Output, new_console, write_json
+from proreus.cli.train_file import TrainFile, former_names
 from proreus.cli.training_progress import interrupt_noted, interrupted_and_saved, kept_work_named, shown
 from proreus.cli.world_arguments import world_in
 from proreus.contract.scenario import Scenario
@@ -40,6 +41,9 @@ class TrainArguments:
     resume: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
     """Go on with this run: algorithm, scenarios and settings are those it was started with. A longer length
     (--steps, --generations; of the whole run) extends it."""
+    config: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """Settings from a YAML or JSON file, by the names of the flags, or those of a run (its folder, or its
+    settings.json). Flags override the file."""
     processes: int = 0
     """Workers on this machine; 0: one per core. Does not change the result."""
     ray: Annotated[str, tyro.conf.arg(metavar="ADDRESS|local")] = ""
@@ -53,13 +57,16 @@ def run(words: Sequence[str]) -> int:
     world = world_in(words)
     if not world.learners:
         raise UsageError(f"the world {world.name!r} has no learners")
-    algorithm, folder = algorithm_of(words, world)
+    file = file_in(words)
+    algorithm, folder = algorithm_of(words, world, file)
     learner = learner_at(world.learners[algorithm])
     if folder is not None:  # its settings are the defaults of what is asked for now
         learner = replace(learner, configs=configs_of(learner, folder))
-    arguments = _parsed(learner, world, words)
+    file.check(world, learner, world.flags)
+    learner = replace(learner, configs=file.configs(learner))
+    arguments = _parsed(learner, world, words, file)
     prepare(arguments.output)
-    task = _task(learner, world, arguments)
+    task = _task(learner, world, arguments, file)
     console = new_console(arguments.output)
     for scenario in task.scenarios:
         if caution := scenario.caution((0, 1)):
@@ -70,54 +77,75 @@ def run(words: Sequence[str]) -> int:
     return 0
 
 
-def algorithm_of(words: Sequence[str], world: World) -> tuple[str, Path | None]:
-    """(whose flags these are: the resumed run's algorithm, else that of --algo, else the world's first; the
-    folder of the resumed run).
+def file_in(words: Sequence[str]) -> TrainFile:
+    """The file of --config; an empty one where there is none. A run that is resumed has its own settings."""
+    flags = _first_flags(words)
+    if not flags.get("config"):
+        return TrainFile()
+    if flags.get("resume"):
+        raise UsageError(
+            f"--config {flags['config']}: {flags['resume']} is resumed with its own settings; to start "
+            "another run with them, give --config without --resume"
+        )
+    return TrainFile.read(Path(flags["config"]))
+
+
+def _first_flags(words: Sequence[str]) -> dict[str, str]:
+    """The flags that say which others there are; none where one lacks its value: the real parser says so."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    for name in ("--algo", "--resume", "--config"):
+        parser.add_argument(name, default="")
+    try:
+        flags, _ = parser.parse_known_args(list(words))
+    except argparse.ArgumentError:
+        return {}
+    return vars(flags)
+
+
+def algorithm_of(words: Sequence[str], world: World, file: TrainFile) -> tuple[str, Path | None]:
+    """(whose flags these are: the resumed run's algorithm, else that of --algo, else that of the file, else
+    the world's first; the folder of the resumed run).
 
     A run is resumed in its own world and by its own algorithm.
     """
     known = tuple(world.learners)
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    parser.add_argument("--algo", default="")
-    parser.add_argument("--resume", default="")
-    try:
-        arguments, _ = parser.parse_known_args(list(words))
-    except argparse.ArgumentError:
-        return known[0], None  # a flag without its value: the real parser says so
-    if not arguments.resume:
-        return arguments.algo if arguments.algo in known else known[0], None
-    folder = Path(arguments.resume)
+    flags = _first_flags(words)
+    wanted = flags.get("algo", "")
+    if not flags.get("resume"):
+        return wanted if wanted in known else file.algorithm(world.learners) or known[0], None
+    folder = Path(flags["resume"])
     algorithm = str(read_settings(folder, world.name)["algorithm"])
     if algorithm not in known:
         raise InputError(f"no algorithm is called {algorithm!r}", file=folder, field="algorithm")
-    if arguments.algo and arguments.algo != algorithm:
+    if wanted and wanted != algorithm:
         raise UsageError(
-            f"--algo {arguments.algo}: {folder} is a run of {algorithm} and goes on as such "
-            "(leave --algo out)"
+            f"--algo {wanted}: {folder} is a run of {algorithm} and goes on as such (leave --algo out)"
         )
     return algorithm, folder
 
 
-def _parsed(learner: Learner, world: World, words: Sequence[str]) -> Any:
+def _parsed(learner: Learner, world: World, words: Sequence[str], file: TrainFile) -> Any:
     """The flags of a learner: its settings, what to train on, and where the run is kept."""
     names = tuple(world.learners)
     others = ", ".join(name for name in names if name != learner.algorithm)
     about = f"{learner.algorithm}: {learner.about}."
     about += f" Others, each with flags of its own: {others}." if others else ""
     algo = Annotated[Literal[names], tyro.conf.arg(help=about)]  # type: ignore[valid-type]
-    settings = {item for config in learner.configs for item in vars(config)}
-    several = ",".join(world.lessons) if len(world.lessons) > 1 else ""
+    settings = _settings(learner)
+    several = _named_by_default(world, file)
     many = Annotated[
         str,
         tyro.conf.arg(help="Scenarios to train on, separated by commas; of recorded work, the first part."),
     ]
     kept = "The folder of the run: settings, journal, checkpoints, TensorBoard files."
     out = Annotated[Path, tyro.conf.arg(metavar="DIR", help=kept)]
+    said = file.arguments()
     more: list[tuple[str, Any, Any]] = [
         ("algo", algo, field(default=learner.algorithm)),
         ("scenarios", many, field(default=several)),
-        ("out", out, field(default=Path("runs") / world.name)),
-        *(_defaults("workload", _workload(world, settings))),
+        ("out", out, field(default=said.pop("out", (Path, Path("runs") / world.name))[1])),
+        *((name, kind, field(default=value)) for name, (kind, value) in said.items()),
+        *(_defaults("workload", _workload(world, settings, file))),
         *(item for name, config in _configs(learner).items() for item in _defaults(name, config)),
     ]
     kind = make_dataclass("Train", more, bases=(TrainArguments,), frozen=True)
@@ -128,14 +156,26 @@ def _parsed(learner: Learner, world: World, words: Sequence[str]) -> Any:
     return parsed[1]
 
 
+def _settings(learner: Learner) -> set[str]:
+    """The names of its settings."""
+    return {item for config in learner.configs for item in vars(config)}
+
+
 def _defaults(name: str, value: Any) -> Iterable[tuple[str, Any, Any]]:
     yield name, type(value), field(default=value)
 
 
-def _workload(world: World, settings: set[str]) -> Any:
+def _named_by_default(world: World, file: TrainFile) -> str:
+    """The default of --scenarios."""
+    if file.entries.keys() & {"scenario", "scenarios"}:
+        return file.scenario_names()
+    return ",".join(world.lessons) if len(world.lessons) > 1 else ""
+
+
+def _workload(world: World, settings: set[str], file: TrainFile) -> Any:
     """The world's flags for what to train on, without those that say nothing about training."""
     usual = world.flags()
-    taken = settings | {former for former, now in FORMER_NAMES.items() if now in settings}
+    taken = settings | former_names(settings)
     hidden = {
         item.name
         for item in fields(world.flags)  # type: ignore[arg-type]  # a dataclass, as the contract says
@@ -147,7 +187,9 @@ def _workload(world: World, settings: set[str]) -> Any:
     elif scenario:
         scenario = world.lessons[0]
     kind = without(world.flags, {name: getattr(usual, name) for name in hidden})
-    return kind(**{**vars(usual), "scenario": scenario})
+    for name in sorted(hidden & file.entries.keys() - taken):
+        raise file.entries[name].fail("says nothing about training")
+    return file.applied(kind(**{**vars(usual), "scenario": scenario}), vars(usual).keys() - hidden)
 
 
 def _configs(learner: Learner) -> dict[str, Any]:
@@ -168,7 +210,7 @@ def _current(word: str, settings: set[str]) -> str:
     return f"--{name.replace('_', '-')}{equals}{value}"
 
 
-def _task(learner: Learner, world: World, arguments: Any) -> Task:
+def _task(learner: Learner, world: World, arguments: Any, file: TrainFile) -> Task:
     """As the flags say, or as the run that is resumed says."""
     workers = Workers(arguments.processes, arguments.ray)
     learner.check(workers)
@@ -176,19 +218,30 @@ def _task(learner: Learner, world: World, arguments: Any) -> Task:
     if arguments.resume is None:
         if given[0].seed < 0:
             raise UsageError("--seed is negative")
-        return Task(_scenarios(world, arguments), given, workers, arguments.out, resume=False)
+        return Task(_scenarios(learner, world, arguments, file), given, workers, arguments.out, resume=False)
     data = arguments.workload.data
     asked = {name: value for config in given for name, value in vars(config).items() if name != "threads"}
     return resumed(learner, arguments.resume, workers, lambda entry: read_back(world, entry, data), asked)
 
 
-def _scenarios(world: World, arguments: Any) -> tuple[Scenario, ...]:
-    """Those of --scenarios, the one of the other flags, or the world's own."""
-    workload = arguments.workload
+def _scenarios(learner: Learner, world: World, arguments: Any, file: TrainFile) -> tuple[Scenario, ...]:
+    """Those of --scenarios, the one of the other flags, those of the file, or the world's own."""
+    workload, by_default = arguments.workload, _workload(world, _settings(learner), file)
+    as_named = arguments.scenarios == _named_by_default(world, file)
+    as_in_file = as_named and vars(workload) == vars(by_default)
+    if as_in_file and (written := file.scenarios(world, workload.data)):
+        return written
     names: list[str | None] = [*scenario_names(arguments.scenarios)]
+    if as_named and not as_in_file and workload.scenario not in ("", by_default.scenario):
+        names = []  # --scenario is said here, and --scenarios are those of the file or of the world
     if not names:
         names = [None] if getattr(workload, "by_itself", workload.scenario) else [*world.lessons]
-    return tuple(scenario_named(world, workload, name) for name in names)
+    try:
+        return tuple(scenario_named(world, workload, name) for name in names)
+    except UsageError as error:
+        if as_in_file and file.entries.keys() & {"scenario", "scenarios"}:
+            raise file.fault_of_scenarios(error) from error
+        raise
 
 
 def _watch(learner: Learner, task: Task, console: Console) -> Mapping[str, Any]:

@@ -18,9 +18,11 @@ from gymnasium.envs.registration import register, registry
 from proreus.worlds import HEARERS, Registered, registered
 
 if TYPE_CHECKING:
+    from proreus.learning.optimiser import linear_decay
     from proreus.worlds.functions.env import ServerlessSchedulingEnv
     from proreus.worlds.pods.env import PodsEnv
     from proreus.worlds.rebalance.windows.env import DeployEnv
+    from proreus.worlds.vms.document import QmixAgent, SchedEnvs, VectorMAC, action_REGISTRY
     from proreus.worlds.vms.env import SchedEnv
 
 PODS = "proreus/Pods-v0"
@@ -33,8 +35,13 @@ __all__ = [
     "VIRTUAL_MACHINES",
     "DeployEnv",
     "PodsEnv",
+    "QmixAgent",
     "SchedEnv",
+    "SchedEnvs",
     "ServerlessSchedulingEnv",
+    "VectorMAC",
+    "action_REGISTRY",
+    "linear_decay",
     "register_all",
 ]
 

@@ -32,12 +32,6 @@ def read_budget(item: Entry, covered: Callable[[str, Selector], int]) -> Disrupt
     )
 
 
-def is_relative(item: Entry) -> bool:
-    """Whether the budget is a percentage of its pods."""
-    stated = (item.find("spec.minAvailable"), item.find("spec.maxUnavailable"))
-    return any(bound is not None and bound.is_text() and bound.text().endswith("%") for bound in stated)
-
-
 def _pod_count(entry: Entry, covered: Callable[[], int]) -> int:
     """A number of pods, or a percentage of the `covered` ones, rounded up as Kubernetes does."""
     if not entry.is_text():

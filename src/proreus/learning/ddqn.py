@@ -111,11 +111,16 @@ class DDQNConfig:
 
 
 def ddqn(
-    config: DDQNConfig, lanes: Lanes, saved: Arrays | None = None, initial: Arrays | None = None
+    config: DDQNConfig,
+    lanes: Lanes,
+    saved: Arrays | None = None,
+    initial: Arrays | None = None,
+    *,
+    double: bool = True,
 ) -> Iterator[Update]:
     """Train; yields every `report_every` decisions and at the end. `saved`: the state to go on from;
-    `initial`: weights to begin with, else they are drawn."""
-    learner = DDQNLearner(config, lanes)
+    `initial`: weights to begin with, else they are drawn. `double`: as `DDQNLearner` has it."""
+    learner = DDQNLearner(config, lanes, double=double)
     if initial is not None:
         learner.begin_with(initial)
     if saved is not None:
@@ -138,14 +143,18 @@ def ddqn(
 
 
 class DDQNLearner:
-    """Acts in one lane and learns from what it remembers."""
+    """Acts in one lane and learns from what it remembers.
 
-    def __init__(self, config: DDQNConfig, lanes: Lanes) -> None:
+    `double`: the learning network names the action that the target network values; else the target network
+    does both, which is DQN.
+    """
+
+    def __init__(self, config: DDQNConfig, lanes: Lanes, *, double: bool = True) -> None:
         if len(lanes) != 1:
             raise UsageError(f"ddqn: plays one episode at a time, and there are {len(lanes)} lanes")
         self.config = config
         self.step = 0
-        self._lanes = lanes
+        self._lanes, self._double = lanes, double
         self._random = np.random.default_rng(config.seed)
         self._updates = 0
         self._returns = Returns(1, _RETURNS_REMEMBERED)
@@ -264,7 +273,8 @@ class DDQNLearner:
     def _targets(self, batch: TransitionBatch) -> Tensor:
         """Double Q: the learning network names the best legal action, the target network values it."""
         nodes, context, mask = self._tensors(batch.following)
-        best = best_legal(self.network(nodes, context, mask), mask).unsqueeze(1)
+        names = self.network if self._double else self._target
+        best = best_legal(names(nodes, context, mask), mask).unsqueeze(1)
         onward = self._target(nodes, context, mask).gather(1, best).squeeze(1)
         reward = torch.from_numpy(batch.reward).to(self.config.device)
         targets: Tensor = reward + torch.from_numpy(batch.discount).to(self.config.device) * onward

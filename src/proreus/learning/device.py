@@ -10,6 +10,15 @@ from proreus.model.errors import UsageError
 Device = Literal["cpu", "cuda", "auto"]
 
 
+def device_name(device: Device) -> str:
+    """What computes, for people to read; refuses as `uses_cuda` does."""
+    if not uses_cuda(device):
+        return "the CPU"
+    import torch
+
+    return f"cuda ({torch.cuda.get_device_name()})"
+
+
 def uses_cuda(device: Device) -> bool:
     """Whether to compute on a GPU; refuses where one is asked for and there is none."""
     if device == "cpu":

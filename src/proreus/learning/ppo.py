@@ -99,9 +99,14 @@ class _Played:
     target: Tensor
 
 
-def ppo(config: PPOConfig, lanes: Lanes, saved: Arrays | None = None) -> Iterator[Update]:
-    """Train, yielding after every update. `saved`: the state to go on from."""
+def ppo(
+    config: PPOConfig, lanes: Lanes, saved: Arrays | None = None, initial: Arrays | None = None
+) -> Iterator[Update]:
+    """Train, yielding after every update. `saved`: the state to go on from; `initial`: weights to begin with,
+    else they are drawn."""
     learner = PPOLearner(config, lanes)
+    if initial is not None:
+        set_weights(learner.network, initial)
     if saved is not None:
         learner.restore(saved)
     each, pace = config.rollout_steps * len(lanes), StepRate(learner.steps)

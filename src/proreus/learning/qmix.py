@@ -98,9 +98,14 @@ class QMIXConfig:
             raise UsageError(f"qmix: epsilon_points and epsilon_values: {error}") from error
 
 
-def qmix(config: QMIXConfig, lanes: Lanes, saved: Arrays | None = None) -> Iterator[Update]:
-    """Train, yielding after every chunk. `saved`: the state to go on from."""
+def qmix(
+    config: QMIXConfig, lanes: Lanes, saved: Arrays | None = None, initial: Arrays | None = None
+) -> Iterator[Update]:
+    """Train, yielding after every chunk. `saved`: the state to go on from; `initial`: weights to begin with,
+    else they are drawn."""
     learner = QMIXLearner(config, lanes)
+    if initial is not None:
+        learner.begin_with(initial)
     if saved is not None:
         learner.restore(saved)
     each, pace = config.chunk * len(lanes), StepRate(learner.steps)
@@ -145,6 +150,11 @@ class QMIXLearner:
         self._optimiser = torch.optim.Adam(self.network.parameters(), lr=config.learning_rate)
         self._memory = TransitionMemory(config.capacity, self._seen)
         self._returns = Returns(len(lanes), _RETURNS_REMEMBERED)
+
+    def begin_with(self, weights: Arrays) -> None:
+        """Take these weights before anything is learned."""
+        set_weights(self.network, weights)
+        set_weights(self._target, weights)
 
     @few_torch_threads()
     def advance(self) -> dict[str, float]:

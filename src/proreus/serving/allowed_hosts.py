@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from proreus.httpserver.host_names import bare, is_loopback, is_named
 
 NO_CHANGES = (
-    "beyond this machine nobody may teach the model or change its version without a token; the service "
-    "allows it with --token-file FILE, or with --anonymous-updates"
+    "beyond this machine nobody may teach the model or change its version without a token; start the service "
+    "with --token-file FILE and send the token, or with --anonymous-updates"
 )
 
 

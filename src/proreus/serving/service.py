@@ -31,7 +31,7 @@ from proreus.serving.online.learner import LearnerStatus, OnlineLearner, OnlineS
 from proreus.serving.online.learner_lock import LearnerLock
 from proreus.serving.online.model_id import owner_of
 from proreus.serving.online.progress import read_progress
-from proreus.serving.server.grpc_base import GrpcOptions
+from proreus.serving.server.grpc_calls import GrpcLimits
 from proreus.serving.server.grpc_server import GrpcServer
 from proreus.serving.server.http import HttpApp, HttpLimits
 from proreus.serving.server.rest_handlers import RestApi
@@ -71,7 +71,7 @@ class ServingOptions:
     rate: float = 0.0
     """Requests per second and client; 0: any."""
     http: HttpLimits = field(default_factory=HttpLimits)
-    grpc: GrpcOptions = field(default_factory=GrpcOptions)
+    grpc: GrpcLimits = field(default_factory=GrpcLimits)
     credentials: tuple[Path, Path] | None = None
     """Certificate and key for TLS."""
     allowed_hosts: tuple[str, ...] = ()

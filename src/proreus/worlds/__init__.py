@@ -37,7 +37,7 @@ class Registered:
     """Gymnasium id -> "module:function" that makes `count` lanes, by default one: `envs.vector` shows them,
     and `envs.lanes` one of them where the world has no environment of that id."""
     named: Mapping[str, str] = field(default_factory=dict)
-    """Class that a document named -> its module: `proreus.envs` offers them too."""
+    """Class or function that a document named -> its module: `proreus.envs` offers them too."""
 
 
 WORLDS: dict[str, Registered] = {
@@ -50,10 +50,15 @@ WORLDS: dict[str, Registered] = {
         "proreus.worlds.vms.world:WORLD",
         {"proreus/VirtualMachines-v0": "proreus.worlds.vms.env:SchedEnv"},
         lanes={"proreus/VirtualMachines-v0": "proreus.worlds.vms.training.episodes:episodes"},
+        named=dict.fromkeys(
+            ("VectorMAC", "QmixAgent", "action_REGISTRY", "SchedEnvs"), "proreus.worlds.vms.document"
+        )
+        | {"linear_decay": "proreus.learning.optimiser"},
     ),
     "rebalance": Registered(
         "proreus.worlds.rebalance.world:WORLD",
         {"proreus/Rebalance-v0": "proreus.worlds.rebalance.windows.env:DeployEnv"},
+        lanes={"proreus/Rebalance-v0": "proreus.worlds.rebalance.windows.training.lanes:episodes"},
     ),
     "workflows": Registered(
         "proreus.worlds.workflows.world:WORLD",

@@ -10,7 +10,7 @@ import pytest
 
 from proreus.engine.api.k8s.paths import RequestTarget, read_path, segments
 from proreus.engine.api.k8s.protobuf.decoder import _table, read_protobuf
-from proreus.engine.api.k8s.schemas.descriptions import _words
+from proreus.engine.api.k8s.schemas.descriptions import _descriptions
 from proreus.engine.api.k8s.schemas.openapi import groups_3, version_2, version_3
 from proreus.engine.api.server.application import create_app
 from proreus.engine.api.server.options import ApiOptions
@@ -108,7 +108,7 @@ def test_openapi_refers_to_nothing_that_is_not_there() -> None:
 
 
 def test_what_is_said_of_fields_is_of_fields_that_are() -> None:
-    for name, (_, fields) in _words().items():
+    for name, (_, fields) in _descriptions().items():
         assert set(fields) <= set(definitions()[name].fields)
 
 

@@ -17,7 +17,7 @@ from proreus.httpserver.client_identity import client_of
 from proreus.serving.admission import RequestAdmission
 from proreus.serving.application import ServiceParts
 from proreus.serving.protos import decision_pb2 as decision
-from proreus.serving.server.grpc_base import GrpcOptions
+from proreus.serving.server.grpc_calls import GrpcLimits
 from proreus.serving.server.grpc_server import GrpcServer
 from proreus.serving.server.protobuf_fields import field_count
 from tests.serving.attacks.harness import Attacked, needs_proc, size
@@ -54,14 +54,14 @@ def test_calls_without_a_message_hold_up_nobody(attacked: Attacked, door: str) -
 
 def test_calls_without_a_message_end() -> None:
     application = ServiceParts(new_service(), None, None, None)  # type: ignore[arg-type]
-    door = GrpcServer(application, RequestAdmission(), GrpcOptions(message_seconds=0.4))
+    door = GrpcServer(application, RequestAdmission(), GrpcLimits(body_seconds=0.4))
     port = door.start("127.0.0.1:0")
     with grpc.insecure_channel(f"127.0.0.1:{port}") as opened:
         call = speechless(opened, CALLS[0])
         begin = time.monotonic()
         with pytest.raises(grpc.RpcError) as caught:
             next(call)
-        assert caught.value.code() is grpc.StatusCode.CANCELLED
+        assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
         assert 0.3 < time.monotonic() - begin < 40
     door.stop(0.0)
 

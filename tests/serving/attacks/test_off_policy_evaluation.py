@@ -106,5 +106,7 @@ def test_chances_that_nobody_can_have_given_leave_the_verdict_to_the_others(
 
 def test_what_was_sound_stays_sound(models: tuple[VectorModel, VectorModel, VectorModel]) -> None:
     live, better, bad = models
-    verdicts = [judge(live, model, replay(live), SETTINGS).accepted for model in (better, live, bad)]
-    assert verdicts == [True, True, False]
+    verdicts = [judge(live, model, replay(live), SETTINGS) for model in (better, live, bad)]
+    assert [verdict.accepted for verdict in verdicts] == [True, False, False]
+    reasons = [verdict.reason.partition(":")[0] for verdict in verdicts]
+    assert reasons == ["better", "not told apart", "worse"]  # a model that earns the same is no news

@@ -27,6 +27,7 @@ from proreus.worlds.pods.training.vector.recorded_ppo import (
     plain_returns,
     settings_of,
 )
+from proreus.worlds.pods.training.vector.torch_gradient import TorchGradient
 from tests.oracles.vector_networks import ScorerNetwork, network_of
 from tests.serving.serving_cases import ACTIONS, STATE, an_experience, played, true_worth
 from tests.worlds.pods.vector_models import fresh_mlp
@@ -44,16 +45,18 @@ def random_tensors(kind: str, nodes: int, *, memory: bool) -> dict[str, NDArray[
     return tensors | ({"memory": random.normal(size=(nodes, MEMORY)).astype(np.float32)} if memory else {})
 
 
+@pytest.mark.parametrize("by", ["kernels", "torch"])
 @pytest.mark.parametrize(
     ("kind", "length", "memory"),
     [("vector-scorer", 46, False), ("vector-scorer", 48, True), ("vector-mlp", 46, False)],
 )
-def test_outputs_and_gradient_are_those_of_autograd(kind: str, length: int, memory: bool) -> None:
+def test_outputs_and_gradient_are_those_of_autograd(kind: str, length: int, memory: bool, by: str) -> None:
     nodes, random = 23, np.random.default_rng(0)
     tensors = random_tensors(kind, nodes, memory=memory)
     states = random.random((11, length))
     states[:, :8] = 0.0  # some nodes are empty
-    reference, ours = network_of(kind, tensors), gradient_of(kind, tensors, 2)
+    reference = network_of(kind, tensors)
+    ours = gradient_of(kind, tensors, 2) if by == "kernels" else TorchGradient(kind, tensors, "cpu")
     logits, values = reference(torch.from_numpy(states), 2 * nodes + 2)
     found_logits, found_values = ours.forward(states, 2 * nodes + 2)
     np.testing.assert_allclose(found_logits, logits.detach().numpy(), atol=1e-4)

@@ -21,7 +21,6 @@ from proreus.worlds.rebalance.snapshots.policies.search_state import whole_piece
 from proreus.worlds.rebalance.snapshots.policies.subproblem import kinds_of
 from proreus.worlds.rebalance.snapshots.simulation.world import SnapshotOptions, SnapshotWorld
 from proreus.worlds.rebalance.snapshots.state import (
-    fill_movers,
     fragment_cores,
     fragment_drop,
     fragment_rate,
@@ -57,9 +56,6 @@ def test_masks_gains_and_fragments_are_those_of_a_recount(
             -1, len(snapshot.machines), 2
         )
         assert [tuple(move) for move in np.argwhere(masks).tolist()] == legal
-        movers = np.zeros(len(snapshot.vms), dtype=np.bool_)
-        fill_movers(machines, movers)
-        assert movers.tolist() == masks.any(axis=(1, 2)).tolist()
         assert fragment_cores(machines) == plain.fragments()
         assert whole_pieces(machines) == plain.pieces()
         for move in legal:

@@ -19,7 +19,7 @@ from proreus.model.errors import UsageError
 from proreus.workers.processes import Workers, pool_of
 from proreus.worlds.vms.encoding.figures import Stage
 from proreus.worlds.vms.encoding.place import FEATURES
-from proreus.worlds.vms.play import briefly, wait_times
+from proreus.worlds.vms.play import RUN_WAIT, briefly
 from proreus.worlds.vms.policies.catalogue import rule_policy
 from proreus.worlds.vms.policies.columns import GAPS, LEARNED
 from proreus.worlds.vms.policies.experts import VmScorer
@@ -50,7 +50,7 @@ def searched(config: VmsESConfig, pool: Executor, past: list[tuple[float, ...]])
 def test_without_weights_the_scorer_is_first_fit() -> None:
     runs = planned_runs(WORK, OPTIONS, np.arange(0, 3_000, 100))
     blank = VmRulePolicy("blank", LEARNED, weights=np.zeros(len(FEATURES)))
-    scored, ruled = wait_times(runs, [blank, rule_policy("first_fit")])
+    scored, ruled = (rows[:, RUN_WAIT] for rows in briefly(runs, [blank, rule_policy("first_fit")]))
     assert scored.tolist() == ruled.tolist() and ruled.sum() > 0
 
 
@@ -63,7 +63,7 @@ def test_the_search_learns_to_wait_less_than_it_started_with(pool: Executor) -> 
     )
     runs = planned_runs(WORK, OPTIONS, evenly(0, 2_700, 90, 0.3))
     learned = VmRulePolicy("learned", LEARNED, weights=generations[-1].mean)
-    new, old = wait_times(runs, [learned, rule_policy("random")])
+    new, old = (rows[:, RUN_WAIT] for rows in briefly(runs, [learned, rule_policy("random")]))
     assert np.log1p(new).mean() < np.log1p(old).mean() - 0.1
 
 

@@ -17,8 +17,8 @@ from proreus.learning.qmix import QMIXConfig, qmix
 from proreus.learning.returns import advantages, n_step_returns
 from proreus.model.errors import UsageError
 from proreus.policies.networks.row_networks import QMIXNetwork
+from proreus.worlds.vms.document import MACArguments, VectorMAC
 from proreus.worlds.vms.encoding.rows import encode_servers
-from proreus.worlds.vms.training.mac import MACArguments, VectorMAC
 from tests.learning.learning_cases import one_thread  # noqa: F401
 from tests.worlds.vms.server_cases import packing_servers
 

@@ -8,8 +8,10 @@ paired: where both models would do the same, it has no noise.
 
 The decisions come from reports, and a report may lie. So the reports that speak most for and most against
 the candidate are left out of the verdict; where there are too few for that, every one of them must be
-dispensable. A decision whose recorded chance is far below what the live model gives it says more about the
-record than about the models, and is left out too. What cannot be compared, NaN or infinite, never passes.
+dispensable. A candidate passes where the whole 95 % interval says that it earns more: one that decides
+otherwise and earns the same is no news. A decision whose recorded chance is far below what the live model
+gives it says more about the record than about the models, and is left out too. What cannot be compared, NaN
+or infinite, never passes.
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ from proreus.model.experience import Experience
 from proreus.policies.promotion_rule import CandidateGain, rule_on
 from proreus.worlds.pods.policies.vector.model import VectorModel
 
+NOT_TOLD_APART = "not told apart"
+"""What the reason of a candidate begins with that earns neither more nor less, as far as can be told."""
 _LARGEST_WEIGHT = 1e3
 _LARGEST_LIVE_WEIGHT = 30.0  # of the live model; it is at most some versions away from who decided
 _FEW = 5  # stretches below which decisions count as independent, reports below which none can be left out
@@ -146,7 +150,9 @@ def judge(
         return verdict(False, f"{ruling}: {said}")
     if _carried_by_one(replay):
         return verdict(False, f"carried by one report: {said}")
-    return verdict(True, f"{ruling}: {said}")
+    if not low > nothing:  # it may do something else, but nobody can tell that it earns more
+        return verdict(False, f"{NOT_TOLD_APART}: {said}")
+    return verdict(True, f"better: {said}")
 
 
 def _replayed(

@@ -22,7 +22,13 @@ from proreus.model.experience import Experience
 from proreus.policies.checkpoint import Checkpoint
 from proreus.serving.models.version_store import ModelStore
 from proreus.serving.online.experience_log import ExperienceReader
-from proreus.serving.online.off_policy_evaluation import GateSettings, ReplayVerdict, judge, usable
+from proreus.serving.online.off_policy_evaluation import (
+    NOT_TOLD_APART,
+    GateSettings,
+    ReplayVerdict,
+    judge,
+    usable,
+)
 from proreus.serving.online.progress import Position, Progress, read_progress, write_progress
 from proreus.serving.online.report_limits import Origin, Pile, UsualRewards, fair
 from proreus.worlds.pods.policies.vector.model import Candidate, Weights, model_of
@@ -103,6 +109,14 @@ def piece(record: Experience, start: int, end: int) -> Experience:
     )
 
 
+def _earn_differently(stretches: Sequence[Experience]) -> bool:
+    """Whether rewards, or the ends of episodes, tell decisions apart at all."""
+    full = [stretch for stretch in stretches if len(stretch)]
+    rewards = {float(end) for stretch in full for end in (stretch.rewards.min(), stretch.rewards.max())}
+    ends = {bool(end) for stretch in full for end in (stretch.dones.min(), stretch.dones.max())}
+    return len(rewards) > 1 or len(ends) > 1
+
+
 class _Tail:
     """One log, followed from where learning stands in it."""
 
@@ -166,6 +180,8 @@ class Worker:
         self.oldest: float | None = None
         self.unusable = 0
         self._teaching = 0  # usable decisions since the last round
+        self._learning: tuple[int, Weights] | None = None
+        """The live version and what was learned since, where the replay cannot tell the two apart yet."""
 
     @property
     def queue(self) -> int:
@@ -220,7 +236,8 @@ class Worker:
         return self._teaching >= self.job.batch_size and self.queue > 0
 
     def learn(self) -> dict[str, Any]:
-        """One round: improve, judge, publish or keep as rejected. What was learned from is let go."""
+        """One round: improve, judge, publish, keep as rejected, or go on with it in the next round where it
+        cannot be told apart from what is live. What was learned from is let go."""
         self._progress = replace(self._progress, tries=self._progress.tries + 1)
         self.remember()
         waiting, self.train, self.oldest, self._teaching = self.train, self._nothing(), None, 0
@@ -237,7 +254,21 @@ class Worker:
         parent = self._store.current(self.job.name)
         before = self._store.checkpoint(self.job.name, parent)
         live = model_of(before.card.kind, before.tensors, self.job.store)
-        candidate = self._improve(Weights(before.card.kind, before.tensors), train, self.job.learner)
+        train = [stretch for stretch in train if self._fits(live, stretch)]
+        if not _earn_differently(train):
+            return {
+                "version": parent,
+                "parent": parent,
+                "accepted": False,
+                "reason": "every decision earned the same: there is nothing to learn",
+                "figures": {},
+                "decisions": sum(map(len, train)),
+                "seconds": time.perf_counter() - begin,
+            }
+        start = Weights(before.card.kind, before.tensors)
+        if self._learning is not None and self._learning[0] == parent:
+            start = self._learning[1]  # it could not be told apart so far: it goes on learning
+        candidate = self._improve(start, train, self.job.learner)
         model = model_of(candidate.parameters.kind, candidate.parameters.tensors, self.job.store)
         fitting = [(at, stretch) for at, stretch in self.held if self._fits(model, stretch)]
         judged = fair(fitting, self._of_one_report)
@@ -249,7 +280,11 @@ class Worker:
             self.job.gate,
             [reports[at.of_report] for at, _ in judged],
         )
-        version = self._publish(before, candidate, verdict, parent)
+        self._learning, version = None, parent
+        if verdict.reason.startswith(NOT_TOLD_APART):
+            self._learning = (parent, candidate.parameters)
+        else:
+            version = self._publish(before, candidate, verdict, parent)
         return {
             "version": version,
             "parent": parent,

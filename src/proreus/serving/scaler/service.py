@@ -127,8 +127,8 @@ class ScalerService:
     def open_grpc(self, host: str, port: int) -> int:
         """Open the door that KEDA knocks on; the port."""
         place = f"[{bare(host)}]:{port}" if ":" in bare(host) else f"{host}:{port}"
-        guards = Guards(self._admission, self.measurements, Visitors())
-        options = GrpcOptions(self.options.threads, message_bytes=_MESSAGE_BYTES, one_core=False)
+        guards = Guards(self._admission, self.measurements)
+        options = GrpcOptions(self.options.threads, message_bytes=_MESSAGE_BYTES)
         self._grpc = ExternalScalerServer(self.objects, guards, options)
         found = self._grpc.start(place, self.options.credentials, self.options.clients)
         if self.options.ticking:

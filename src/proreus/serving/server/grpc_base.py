@@ -1,22 +1,20 @@
-"""What every gRPC door has: who may call, messages that do not come, refusals, health and reflection.
+"""A gRPC door by grpcio, as the scaler has one: who may call, messages that do not come, refusals, health.
 
-Synchronous, with threads: measured faster than the asyncio server at every number of clients, and a decision
-is short. Every call is taken as a stream of messages, whose first one counts: so it is known who asks, and
-refused or let in, before the message is there (see `grpc_call_limits`). What may take long is done in
-turns with what came through the other door.
+Synchronous, with threads: its calls are few and may take long. Decisions are many and short: their door is
+`grpc_server`. Every call is taken as a stream of messages, whose first one counts: so it is known who asks,
+and refused or let in, before the message is there (see `grpc_call_limits`). Long messages are worked on in
+turns.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn, assert_never
+from typing import Any, NoReturn
 
 import grpc
 from grpc_health.v1 import health_pb2
@@ -28,7 +26,6 @@ from grpc_reflection.v1alpha.reflection import ReflectionServicer
 from proreus.httpserver.work_queue import LAST_SECONDS, WorkQueue
 from proreus.model.errors import WorkError
 from proreus.serving.admission import RequestAdmission, byte_budget, fair_turns
-from proreus.serving.allowed_hosts import NO_CHANGES, Visitors
 from proreus.serving.messages import Refusal, Refused
 from proreus.serving.metrics import Measurements
 from proreus.serving.server.grpc_call_limits import (
@@ -40,6 +37,7 @@ from proreus.serving.server.grpc_call_limits import (
     client_of_call,
 )
 from proreus.serving.server.grpc_messages import parse
+from proreus.serving.server.grpc_status import code_of
 
 DOOR = "grpc"
 HEALTH = "grpc.health.v1.Health"
@@ -62,8 +60,6 @@ class GrpcOptions:
     message_bytes: int = 32 * 1024 * 1024
     message_seconds: float = 10.0
     """How long a message may take to come."""
-    one_core: bool = True
-    """Keep the door's threads on one core: see `on_one_core`."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +68,6 @@ class Guards:
 
     admission: RequestAdmission
     measurements: Measurements
-    visitors: Visitors
     turns: WorkQueue | None = None
     """Shared with another door; None: threads of its own."""
 
@@ -88,27 +83,24 @@ class GrpcBaseServer(ABC):
         self.admission, self._measurements = guards.admission, guards.measurements
         self._options, self._inline_bytes = options, inline_bytes
         self._budget = byte_budget(max(4 * options.message_bytes, 4 * _LARGE_MESSAGE))
-        self._visitors = guards.visitors
         self._turns, self._own_turns = guards.turns or fair_turns(name="grpc-work"), guards.turns is None
         streams = max(1, options.threads // 2)
         self._messages = Messages(_AT_EASE, options.message_seconds)
         self._streams = Streams(streams)
         self._watchers = Watchers(_MOST_WATCHERS, _WATCHERS_EACH)
-        self._placed = on_one_core if options.one_core else contextlib.nullcontext
-        with self._placed():
-            self._threads = CallThreads(options.threads + streams + _MOST_SPEECHLESS)
-            self._server = grpc.server(
-                self._threads,
-                # Up to here calls are refused by `_begin`, which lets every one of them hear why.
-                maximum_concurrent_rpcs=8 * options.concurrency,
-                options=(
-                    ("grpc.so_reuseport", 0),  # a port in use is an error, not a share of the traffic
-                    ("grpc.max_receive_message_length", options.message_bytes),
-                    ("grpc.max_send_message_length", options.message_bytes),
-                    ("grpc.server_handshake_timeout_ms", round(1e3 * options.message_seconds)),
-                    ("grpc.max_connection_idle_ms", 600_000),
-                ),
-            )
+        self._threads = CallThreads(options.threads + streams + _MOST_SPEECHLESS)
+        self._server = grpc.server(
+            self._threads,
+            # Up to here calls are refused by `_begin`, which lets every one of them hear why.
+            maximum_concurrent_rpcs=8 * options.concurrency,
+            options=(
+                ("grpc.so_reuseport", 0),  # a port in use is an error, not a share of the traffic
+                ("grpc.max_receive_message_length", options.message_bytes),
+                ("grpc.max_send_message_length", options.message_bytes),
+                ("grpc.server_handshake_timeout_ms", round(1e3 * options.message_seconds)),
+                ("grpc.max_connection_idle_ms", 600_000),
+            ),
+        )
         self._health = HealthServicer()
         self._reflection = ReflectionServicer((*self.services, HEALTH, REFLECTION))
         for name in self.services:
@@ -157,8 +149,7 @@ class GrpcBaseServer(ABC):
             raise WorkError(f"gRPC cannot listen on {address}: {error}") from error
         if not port:
             raise WorkError(f"gRPC cannot listen on {address}")
-        with self._placed():
-            self._server.start()
+        self._server.start()
         self._messages.watch()
         return int(port)
 
@@ -206,8 +197,6 @@ class GrpcBaseServer(ABC):
         work: Callable[[bytes, Context], bytes],
         *,
         open_to_all: bool = False,
-        in_turn: bool = False,
-        changes: bool = False,
     ) -> Callable[[Iterator[bytes], Context], bytes]:
         """`work` with its admission, its refusals as status codes, and its time."""
         measurements, inline_bytes = self._measurements, self._inline_bytes
@@ -216,10 +205,8 @@ class GrpcBaseServer(ABC):
             began = time.perf_counter()
             try:
                 self._begin(context, open_to_all=open_to_all)
-                if changes and not self._visitors.changes:
-                    raise Refused(Refusal.FORBIDDEN, NO_CHANGES)
                 data = self._messages.next(requests, context)
-                if not in_turn and len(data) <= inline_bytes:
+                if len(data) <= inline_bytes:
                     return work(data, context)
                 return self._in_turn(work, data, context)
             except Refused as refused:
@@ -299,49 +286,6 @@ class GrpcBaseServer(ABC):
         _log.error("request failed", exc_info=error, extra={"fields": _fields(context)})
         context.abort(grpc.StatusCode.INTERNAL, "the service failed; its log says why")
         raise AssertionError("abort raises")
-
-
-@contextlib.contextmanager
-def on_one_core() -> Iterator[None]:
-    """Threads that are started in here stay on one core, and so do those that they start.
-
-    Python's lock lets one of them run at a time. Spread over cores they spend more time waking each other up
-    than answering: at 64 clients a request then costs up to twice the CPU. Processes choose different cores.
-    """
-    if not hasattr(os, "sched_setaffinity"):  # a system that cannot say where a thread runs
-        yield
-        return
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {sorted(before)[os.getpid() % len(before)]})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)
-
-
-def code_of(refusal: Refusal) -> grpc.StatusCode:
-    """The gRPC status of a refusal."""
-    match refusal:
-        case Refusal.INVALID | Refusal.WRONG_TYPE:
-            return grpc.StatusCode.INVALID_ARGUMENT
-        case Refusal.UNAUTHENTICATED:
-            return grpc.StatusCode.UNAUTHENTICATED
-        case Refusal.FORBIDDEN:
-            return grpc.StatusCode.PERMISSION_DENIED
-        case Refusal.NOT_FOUND:
-            return grpc.StatusCode.NOT_FOUND
-        case Refusal.WRONG_METHOD:
-            return grpc.StatusCode.UNIMPLEMENTED
-        case Refusal.TOO_SLOW:
-            return grpc.StatusCode.DEADLINE_EXCEEDED
-        case Refusal.CONFLICT:
-            return grpc.StatusCode.FAILED_PRECONDITION
-        case Refusal.TOO_LARGE | Refusal.EXHAUSTED:
-            return grpc.StatusCode.RESOURCE_EXHAUSTED
-        case Refusal.UNAVAILABLE:
-            return grpc.StatusCode.UNAVAILABLE
-        case _:
-            assert_never(refusal)
 
 
 def _fields(context: Context) -> dict[str, object]:

@@ -86,7 +86,13 @@ WORLD = World(
     ),
     warm_up=_warm_up,
     datasets={**WINDOW_DATASETS, **SNAPSHOT_DATASETS},
-    learners={"es": "proreus.worlds.rebalance.windows.training.learners:ES"},
+    learners={
+        "es": "proreus.worlds.rebalance.windows.training.learners:ES",
+        **{
+            name: f"proreus.worlds.rebalance.windows.training.torch_learners:{name.upper()}"
+            for name in ("qmix", "ppo", "ddqn", "dqn")
+        },
+    },
     specialist="proreus.worlds.rebalance.windows.training.specialist:SPECIALIST",
     tunes_from="a table of requests (time,pod,cpu,mem), or the folder that `proreus data clean` wrote, on "
     "the nodes of --layout or on --nodes equal ones; or windows by name, as windows/huawei-serial. Of "

@@ -30,6 +30,7 @@ from proreus.worlds.vms.datasets.huawei import Split, read_trace, run_end, split
 from proreus.worlds.vms.encoding.rows import CONTEXT_FEATURES, ROW_FEATURES, encode_servers, numa_size
 from proreus.worlds.vms.model import DoubleRule, Full, ServerShape, VmTrace
 from proreus.worlds.vms.scenarios import VmScenario, parse_vm_scenario
+from proreus.worlds.vms.simulation.columns import MACHINE
 from proreus.worlds.vms.simulation.screen import server_lines
 from proreus.worlds.vms.simulation.world import (
     BEST_FIT_ACTION,
@@ -49,6 +50,7 @@ Rows = Literal["machines", "events"]
 Encoding = Literal["arrays", "rows"]
 Observed: TypeAlias = dict[str, Any]
 _GENERATED_MACHINES = 20_000
+_ATTRIBUTES = ("avail", "req", "feat", "obs", "t", "start")
 _CHOICES: Mapping[str, tuple[str, ...]] = {
     "illegal": ("raise", "first_fit"),
     "rows": ("machines", "events"),
@@ -230,10 +232,26 @@ class SchedEnv(WorldEnv):
 
     feat = req
 
+    @property
+    def start(self) -> int:
+        """The row at which the episode began: of events the first creation from there on."""
+        return self._row_of(self.world.figures().start)
+
+    @property
+    def t(self) -> int:
+        """The row of the request at hand; after the last one, that of the last."""
+        return self._row_of(int(self.world.lanes.tally[0, MACHINE]))
+
+    def _row_of(self, machine: int) -> int:
+        machine = min(machine, len(self.trace) - 1)
+        if self.settings.rows == "machines":
+            return machine
+        return int(np.argmax(self.trace.events == machine))
+
     def get_attr(self, name: str) -> Any:
-        """`avail`, `req`, `feat` or `obs` by name, as VMAgent's learners ask for them."""
-        if name not in ("avail", "req", "feat", "obs"):
-            raise unknown_name("attribute", name, ("avail", "req", "feat", "obs"))
+        """`avail`, `req`, `feat`, `obs`, `t` or `start` by name, as VMAgent's learners ask for them."""
+        if name not in _ATTRIBUTES:
+            raise unknown_name("attribute", name, _ATTRIBUTES)
         return getattr(self, name)
 
     def action_masks(self) -> Bool:

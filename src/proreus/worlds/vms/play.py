@@ -127,8 +127,3 @@ def briefly(runs: VmRuns, policies: Sequence[VmRulePolicy]) -> list[F64]:
         brief_runs(runs.work, lanes, policy.new_rule(), (runs.starts, runs.limits), rows)
         outcomes.append(rows)
     return outcomes
-
-
-def wait_times(runs: VmRuns, policies: Sequence[VmRulePolicy]) -> list[F64]:
-    """For each policy the total waiting time of every run."""
-    return [rows[:, RUN_WAIT] for rows in briefly(runs, policies)]

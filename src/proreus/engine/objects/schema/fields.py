@@ -49,11 +49,6 @@ class Field:
         """Whether a strategic merge patch merges into this list instead of replacing it."""
         return "merge" in self.strategy.split(",")
 
-    @property
-    def retains_keys(self) -> bool:
-        """Whether a strategic merge patch may name the keys that are to stay."""
-        return "retainKeys" in self.strategy.split(",")
-
 
 @dataclass(frozen=True, slots=True)
 class Definition:

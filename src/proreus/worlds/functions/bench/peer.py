@@ -91,7 +91,7 @@ class PlainEnv(gymnasium.Env[dict[str, Any], np.int64]):
             "node_capacity": run.capacity[:, :2] / units,
             "node_price": run.price / 1e6,
             "node_deployed": run.reserved / units,
-            "node_active": (run.holds > 0).astype(np.float64),
+            "node_active": np.ones(len(run.holds)),
             "current_function_request": np.array([function.cpu, function.memory]) / units,
             "current_function_io": np.array([function.net / 1_000.0, function.disk]) * function.concurrency,
             "current_function_requests": requests[run.subject : run.subject + 1],

@@ -21,7 +21,6 @@ from proreus.worlds.functions.state.columns import (
     EPISODE,
     FUNCTION,
     FUNCTION_KIND,
-    HOLDS,
     KEEPING,
     KIND,
     LAST_RFRT,
@@ -100,7 +99,7 @@ def observe(work: FunctionsWork, runs: Runs, lane: int, out: F32) -> None:
         out[6 * nodes + node] = work.price[node] / _DOLLAR
         out[7 * nodes + 2 * node] = runs.node[lane, node, CPU] / _CORE
         out[7 * nodes + 2 * node + 1] = runs.node[lane, node, MEMORY] / _GB
-        out[9 * nodes + node] = 1.0 if runs.node[lane, node, HOLDS] > 0 else 0.0
+        out[9 * nodes + node] = 1.0  # usable: no node of this world fails; what it holds says `node_deployed`
     at = 10 * nodes
     slots = work.need[row, CONCURRENCY]
     out[at] = work.need[row, CPU] / _CORE

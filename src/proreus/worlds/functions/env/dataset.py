@@ -14,7 +14,6 @@ import numpy as np
 
 from proreus.model.errors import UsageError
 from proreus.worlds.functions.datasets.readers import RequestRecording, is_rows, read_recording, read_rows
-from proreus.worlds.functions.datasets.rows import RowTerms, demand_of_rows
 from proreus.worlds.functions.model import Demand
 from proreus.worlds.functions.scenarios import FunctionsScenario
 
@@ -98,45 +97,48 @@ class RecordedWindows:
 
 
 class InjectedRows:
-    """Rows to place, so many an episode; an episode is shorter where the source ends."""
+    """Rows to place, one after the other: an iterator that can begin anew, whatever it was made of.
 
-    def __init__(self, source: Iterable[Mapping[str, Any]], terms: RowTerms, each: int) -> None:
+    It ends at the last row; `iter` leads back to the first one, and is counted.
+    """
+
+    def __init__(self, source: Iterable[Mapping[str, Any]]) -> None:
         self._left: Iterator[Mapping[str, Any]] | None = iter(source)
         self._kept: list[Mapping[str, Any]] = []
-        self._terms, self._each, self._at, self.restarts = terms, each, 0, 0
-
-    def rewind(self) -> None:
-        """To the first row."""
         self._at, self.restarts = 0, 0
 
-    def episode(self, draw: np.random.Generator) -> Demand:
-        """The next rows; from the first one on where there are none left."""
-        rows = self._next_rows()
-        if not rows:
-            if not self._kept:
-                raise UsageError("the dataset has no rows")
+    def __iter__(self) -> InjectedRows:
+        if self._at:
             self._at = 0
             self.restarts += 1
-            rows = self._next_rows()
-        return demand_of_rows(rows, self._terms, draw)
+        return self
 
-    def _next_rows(self) -> list[Mapping[str, Any]]:
-        while self._left is not None and len(self._kept) < self._at + self._each:
-            row = next(self._left, None)
-            if row is None:
-                self._left = None
-                break
-            if not isinstance(row, Mapping):
-                raise UsageError(f"a row of the dataset is a {type(row).__name__}, not a mapping")
-            if len(self._kept) >= MOST_KEPT:
-                raise UsageError(f"the dataset has more than {MOST_KEPT:,} rows")
-            self._kept.append(row)
-        rows = self._kept[self._at : self._at + self._each]
-        self._at += len(rows)
-        return rows
+    def __next__(self) -> Mapping[str, Any]:
+        if self.at_end:
+            raise StopIteration
+        self._at += 1
+        return self._kept[self._at - 1]
+
+    @property
+    def at_end(self) -> bool:
+        """Whether there is no further row."""
+        if self._at < len(self._kept):
+            return False
+        row = None if self._left is None else next(self._left, None)
+        if row is None:
+            self._left = None
+            return True
+        if len(self._kept) >= MOST_KEPT:
+            raise UsageError(f"the dataset has more than {MOST_KEPT:,} rows")
+        self._kept.append(row)
+        return False
+
+    def rewind(self) -> None:
+        """To the first row: a seed was given."""
+        self._at, self.restarts = 0, 0
 
 
-def dataset_of(source: Any, scenario: FunctionsScenario, terms: RowTerms, each: int) -> EpisodeSource:
+def dataset_of(source: Any, scenario: FunctionsScenario) -> EpisodeSource | InjectedRows:
     """Of whatever `set_dataset` was given."""
     match source:
         case None:
@@ -150,12 +152,12 @@ def dataset_of(source: Any, scenario: FunctionsScenario, terms: RowTerms, each: 
         case str() | Path():
             path = Path(source)
             if is_rows(path):
-                return InjectedRows(read_rows(path), terms, each)
+                return InjectedRows(read_rows(path))
             return RecordedWindows(read_recording(path), scenario.seconds)
         case Mapping():
             raise UsageError("a dataset is rows one after the other, not a single mapping")
         case Iterable():
-            return InjectedRows(source, terms, each)
+            return InjectedRows(source)
     raise UsageError(
         f"a dataset is a file, a recording, a demand or rows one after the other, not {type(source).__name__}"
     )

@@ -16,6 +16,7 @@ import numpy as np
 from proreus.kernels.arrays import F64
 from proreus.kernels.jit import compiled
 from proreus.model.errors import UsageError, unknown_name
+from proreus.worlds.functions.model import FunctionsTerms
 from proreus.worlds.functions.simulation.kernel import worth_since
 from proreus.worlds.functions.state.columns import (
     ENDED,
@@ -34,6 +35,10 @@ from proreus.worlds.functions.state.columns import (
     Runs,
 )
 
+_MEASURED = (
+    "this reward is measured in the world: with a _get_next_state of your own, say latency_cost or slo_cost, "
+    "or override _calculate_reward too"
+)
 NAMES = ("latency_cost", "slo_cost", "objective", "paper")
 
 
@@ -65,6 +70,13 @@ class Reward:
         """What the last decision of the run was worth."""
         return float(rewarded(work, runs, 0, self.weights))
 
+    def of_placement(self, rart: float, price_share: float, terms: FunctionsTerms) -> float:
+        """The document's formula, where no run was played: of a response time and a node's price, 0 to 1."""
+        if self.worth:
+            raise UsageError(_MEASURED)
+        latency = min(max((rart - terms.rfrt_low) / (terms.rfrt_high - terms.rfrt_low), 0.0), 1.0)
+        return -(self.latency * latency + self.cost * price_share + self.misses * float(rart > terms.slo))
+
 
 @dataclass
 class PaperReward:
@@ -86,6 +98,10 @@ class PaperReward:
         span = self.high - self.low
         shares = np.where(span > 0.0, (seen - self.low) / np.where(span > 0.0, span, 1.0), 0.0)
         return -float(self.beta * shares[0] + (1.0 - self.beta) * shares[1])
+
+    def of_placement(self, rart: float, price_share: float, terms: FunctionsTerms) -> float:
+        """There is none: R1 is a sum over requests that were served."""
+        raise UsageError(_MEASURED)
 
 
 def reward_named(name: str, beta: float) -> Reward | PaperReward:

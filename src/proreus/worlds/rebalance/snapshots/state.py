@@ -157,20 +157,6 @@ def fill_targets(machines: Machines, v: int, mask: Bool) -> int:
     return count
 
 
-@compiled
-def fill_movers(machines: Machines, mask: Bool) -> int:
-    """mask: bool[V], filled with who has anywhere to go; returns how many that are."""
-    count = 0
-    for v in range(mask.shape[0]):
-        mask[v] = False
-        for p in range(machines.free.shape[0]):
-            if may_move(machines, v, p, 0) or may_move(machines, v, p, 1):
-                mask[v] = True
-                count += 1
-                break
-    return count
-
-
 @dataclass(frozen=True)
 class SnapshotObservation:
     """The moment of one decision about a snapshot. The columns are live: read them, never write them."""

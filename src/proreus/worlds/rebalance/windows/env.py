@@ -34,6 +34,7 @@ from proreus.worlds.rebalance.windows.scenarios import (
     needs_data,
     parse_window_scenario,
 )
+from proreus.worlds.rebalance.windows.simulation.layout import layout_now
 from proreus.worlds.rebalance.windows.simulation.outcome import measures_of
 from proreus.worlds.rebalance.windows.simulation.screen import node_lines
 from proreus.worlds.rebalance.windows.simulation.world import WindowsOptions, WindowsWorld
@@ -128,6 +129,21 @@ class DeployEnv(WorldEnv):
     def action_masks(self) -> Bool:
         """bool[pods * nodes + 1]: the legal actions now, under the name that sb3-contrib looks for."""
         return self._running().mask()
+
+    @property
+    def n_node(self) -> int:
+        """How many nodes there are, by VMAgent's name."""
+        return self.node_count
+
+    @property
+    def t(self) -> int:
+        """The number of the window that is served next."""
+        return self._running().window
+
+    @property
+    def nodes(self) -> dict[str, Any]:
+        """Nodes and their pods in the layout of VMAgent's notes: what they have, ask for and get."""
+        return layout_now(self._running())
 
     @property
     def world(self) -> WindowsWorld:

@@ -1,17 +1,10 @@
-"""What is said of definitions and their fields, for `kubectl explain`.
-
-A definition begins with its name and what it is; a line each follows for its fields. Those of which nothing
-is said here explain themselves by their names.
-"""
+"""What `kubectl explain` says of definitions and their fields: `descriptions.txt`, read once."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-
-from proreus.engine.api.k8s.schemas.cluster import CLUSTER
-from proreus.engine.api.k8s.schemas.pods import PODS
-from proreus.engine.api.k8s.schemas.workloads import WORKLOADS
+from importlib import resources
 
 _EVERYWHERE = {
     "apiVersion": "The version of the kind.",
@@ -21,21 +14,24 @@ _EVERYWHERE = {
 
 
 @cache
-def _words() -> Mapping[str, tuple[str, Mapping[str, str]]]:
-    found = {}
-    for block in "\n\n".join(table.strip() for table in (CLUSTER, PODS, WORKLOADS)).split("\n\n"):
+def _descriptions() -> Mapping[str, tuple[str, Mapping[str, str]]]:
+    """Definition -> (what it is, field -> what it is for)."""
+    text = resources.files(__package__).joinpath("descriptions.txt").read_text(encoding="utf-8")
+    _comment, *blocks = text.strip().split("\n\n")
+    descriptions = {}
+    for block in blocks:
         first, *lines = block.splitlines()
         name, _, about = first.partition(": ")
-        found[name] = about, dict(line.strip().split(" ", 1) for line in lines)
-    return found
+        descriptions[name] = about, dict(line.strip().split(" ", 1) for line in lines)
+    return descriptions
 
 
 def about_definition(name: str) -> str:
     """What it is; "" where nothing is said."""
-    return _words().get(name, ("", {}))[0]
+    return _descriptions().get(name, ("", {}))[0]
 
 
 def about_field(definition: str, name: str) -> str:
     """What a field is for; "" where nothing is said."""
-    words = _words().get(definition, ("", {}))[1]
-    return words.get(name) or _EVERYWHERE.get(name, "")
+    fields = _descriptions().get(definition, ("", {}))[1]
+    return fields.get(name) or _EVERYWHERE.get(name, "")

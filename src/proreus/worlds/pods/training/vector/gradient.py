@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from proreus.kernels.arrays import F32, F64
 from proreus.kernels.jit import compiled
+from proreus.learning.device import Device, uses_cuda
 from proreus.learning.optimiser import add_gradients
 from proreus.workers.threads import Threads
 from proreus.worlds.pods.policies.vector.mlp import MOST_INPUT, TENSORS
@@ -86,8 +87,15 @@ class Gradient(Protocol):
         ...
 
 
-def gradient_of(kind: str, tensors: Tensors, threads: int) -> Gradient:
-    """The network of a checkpoint's kind and tensors; threads 0: one per core."""
+def gradient_of(kind: str, tensors: Tensors, threads: int, device: Device = "cpu") -> Gradient:
+    """The network of a checkpoint's kind and tensors; threads 0: one per core.
+
+    device: where a GPU is asked for and there, torch computes on it; else compiled kernels on the cores.
+    """
+    if uses_cuda(device):
+        from proreus.worlds.pods.training.vector.torch_gradient import TorchGradient
+
+        return TorchGradient(kind, tensors, "cuda")
     return MLPGradient(tensors) if kind == "vector-mlp" else ScorerGradient(tensors, threads)
 
 

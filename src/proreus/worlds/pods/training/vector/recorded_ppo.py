@@ -22,12 +22,14 @@ import numpy as np
 
 from proreus.kernels.arrays import F32, F64, I64, Bool
 from proreus.kernels.jit import compiled
+from proreus.learning.device import Device
 from proreus.learning.optimiser import adam
 from proreus.learning.returns import advantages
 from proreus.learning.settings import current_names
 from proreus.model.errors import UsageError, WorkError
 from proreus.model.experience import Experience
-from proreus.worlds.pods.policies.vector.model import Candidate, Weights
+from proreus.worlds.pods.policies.vector.model import SCORER, Candidate, Weights
+from proreus.worlds.pods.policies.vector.scorer import MEMORY
 from proreus.worlds.pods.training.vector.gradient import gradient_of
 
 RETURNS = "returns"
@@ -64,8 +66,14 @@ class VectorPPOSettings:
     """How far the policy may move in one update: mean KL divergence from the one before; 0: any distance."""
     memory_rate: float = 1.0
     """The memory of nodes learns so many times as fast as the weights."""
+    node_memory: bool = False
+    """Give a size-free scorer a memory of the nodes that the decisions were about: it starts empty, so that
+    bids are what they were, and learns what is particular to each position. It then serves as many nodes as
+    they were."""
     seed: int = 0
     """Of the order of minibatches."""
+    device: Device = "cpu"
+    """Where forward passes and gradients are computed; cpu: by compiled kernels, else by torch."""
     threads: int = 1
     """0: one per core. Does not change the result; beside a service, one leaves it the others."""
 
@@ -90,9 +98,24 @@ def settings_of(entries: Mapping[str, Any]) -> VectorPPOSettings:
 
 def improve(parameters: Weights, experiences: Sequence[Experience], settings: Mapping[str, Any]) -> Candidate:
     """One update from recorded stretches of decisions; what the service's learner is handed."""
-    learner = VectorPPO(parameters, settings_of(settings))
+    chosen = settings_of(settings)
+    if chosen.node_memory:
+        parameters = with_memory(parameters, experiences)
+    learner = VectorPPO(parameters, chosen)
     figures = learner.update(experiences)
     return Candidate(learner.weights(), figures)
+
+
+def with_memory(weights: Weights, experiences: Sequence[Experience]) -> Weights:
+    """A size-free scorer with an empty memory of as many nodes as all of these decisions were about.
+
+    What has a memory, is no scorer, or decided about clusters of different sizes stays what it is.
+    """
+    sizes = {(stretch.actions_dim - 2) // 2 for stretch in experiences if len(stretch)}
+    if weights.kind != SCORER or "memory" in weights.tensors or len(sizes) != 1:
+        return weights
+    memory = np.zeros((sizes.pop(), MEMORY), dtype=np.float32)
+    return Weights(SCORER, {**weights.tensors, "memory": memory})
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +150,7 @@ class VectorPPO:
     def __init__(self, parameters: Weights, settings: VectorPPOSettings) -> None:
         self.settings = settings
         self.kind = parameters.kind
-        self.network = gradient_of(parameters.kind, parameters.tensors, settings.threads)
+        self.network = gradient_of(parameters.kind, parameters.tensors, settings.threads, settings.device)
         self.rate = settings.learning_rate
         self._moments = np.zeros((2, len(self.network.flat)))
         self._gradient = np.zeros(len(self.network.flat))

@@ -18,6 +18,7 @@ import numpy as np
 from proreus.contract.lanes import Arrays
 from proreus.contract.scenario import Part, seed_of
 from proreus.kernels.arrays import F32, F64
+from proreus.learning.device import Device
 from proreus.learning.evaluation import confirming
 from proreus.learning.gradient_run import GradientRun
 from proreus.learning.improvement import Gains, Improvement, improvement, same_weights
@@ -26,7 +27,15 @@ from proreus.learning.run_folder import NamedScenario, RunIdentity
 from proreus.learning.step import Update
 from proreus.model.errors import UsageError
 from proreus.model.experience import Experience
-from proreus.worlds.pods.policies.vector.model import SCORER, VECTOR_ENCODING, VectorModel, Weights, model_of
+from proreus.worlds.pods.policies.vector.mlp import initial_tensors
+from proreus.worlds.pods.policies.vector.model import (
+    MLP,
+    SCORER,
+    VECTOR_ENCODING,
+    VectorModel,
+    Weights,
+    model_of,
+)
 from proreus.worlds.pods.policies.vector.scorer import MEMORY, initial_parameters, part
 from proreus.worlds.pods.scenarios import SEEDS_APART
 from proreus.worlds.pods.training.vector.course import Course, Way, gains, play
@@ -55,6 +64,10 @@ class VectorRunConfig:
     """At the end; in between it falls linearly."""
     entropy: float = 0.01
     """Weight of the entropy bonus."""
+    kind: str = SCORER
+    """The network: "vector-scorer", or "vector-mlp", which needs a cluster."""
+    device: Device = "cpu"
+    """Where forward passes of batches and gradients are computed."""
     seed: int = 0
     """Of the first parameters, of the draws and of the order of minibatches."""
 
@@ -95,7 +108,7 @@ def train_vector(
     identity = RunIdentity(
         world="pods",
         algorithm="ppo",
-        kind=SCORER,
+        kind=config.kind,
         encoding=VECTOR_ENCODING,
         scenarios=(NamedScenario(name),),
         config=asdict(config),
@@ -105,7 +118,7 @@ def train_vector(
     )
     run = GradientRun(folder, identity, resume=False)
     random = np.random.default_rng(config.seed)
-    learner = VectorPPO(first_weights(cluster, config.seed), _settings(config))
+    learner = VectorPPO(first_weights(cluster, config.seed, config.kind), _settings(config))
     decisions = 0
     try:
         start = {name: tensor.copy() for name, tensor in learner.weights().tensors.items()}
@@ -164,7 +177,7 @@ def _ended(run: GradientRun, start: Arrays, cluster: Course, config: VectorRunCo
     seeds = _drawn_with("valid", confirming(config.validation_seeds, config.confirm_seeds))
 
     def confirm(tensors: Arrays) -> Gains:
-        model = model_of(SCORER, tensors, Path())
+        model = model_of(config.kind, tensors, Path())
         by_measure: dict[str, F64] = {}
         for way in _ways(cluster):
             each = gains(model, cluster, seeds, way)
@@ -188,6 +201,7 @@ def _settings(config: VectorRunConfig) -> VectorPPOSettings:
         memory_rate=10.0,
         seed=config.seed,
         threads=0,
+        device=config.device,
     )
 
 
@@ -206,8 +220,16 @@ def _episodes(
     ]
 
 
-def first_weights(cluster: Course, seed: int) -> Weights:
-    """Weights that place on empty nodes first, at random among them; memories near zero."""
+def first_weights(cluster: Course, seed: int, kind: str = SCORER) -> Weights:
+    """Weights that place on empty nodes first, at random among them; memories near zero.
+
+    Of the plain network: random ones, with every action about as likely.
+    """
+    if kind == MLP:
+        if not cluster.nodes:
+            raise UsageError(f"a {MLP} knows one cluster: say which")
+        count = len(cluster.nodes)
+        return Weights(MLP, dict(initial_tensors(2 * count + 2, 2 * count + 2, seed)))
     parameters = empty_first(initial_parameters(seed))
     random = np.random.default_rng([seed, 7])
     memory = random.normal(0.0, 0.1, (len(cluster.nodes), MEMORY)).astype(np.float32)

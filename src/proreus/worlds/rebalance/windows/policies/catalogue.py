@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from proreus.kernels.arrays import F64
 from proreus.model.errors import InputError, UsageError
 from proreus.policies.catalogue import Catalogue, CheckpointKind, Rule
-from proreus.policies.checkpoint import Checkpoint
+from proreus.policies.checkpoint import WEIGHTS, Checkpoint
 from proreus.policies.experts import read_wishes
+from proreus.policies.networks.bidder import BIDDERS, bidder_of
+from proreus.worlds.rebalance.windows.encoding import offers
 from proreus.worlds.rebalance.windows.encoding.moves import BASIC, FEATURES, VERSION
 from proreus.worlds.rebalance.windows.policies.adaptive import price_of, read_experts
 from proreus.worlds.rebalance.windows.policies.columns import (
     ADAPTIVE,
     BALANCE,
+    BIDDING,
     HOTSPOT,
     LEARNED,
     NOTHING,
@@ -25,6 +31,8 @@ from proreus.worlds.rebalance.windows.policies.columns import (
 from proreus.worlds.rebalance.windows.policies.policy import MovePolicy, WindowPolicy, all_weights
 
 KIND, ADAPTS = "moves", "adaptive"
+OFFERING = "offering"
+"""The tensor of a network's checkpoint that says which moves it is offered."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +92,25 @@ def move_weights(checkpoint: Checkpoint, folder: Path) -> F64:
     return all_weights(weights)
 
 
+def _bidding(
+    name: str, checkpoint: Checkpoint, folder: Path, options: MovePolicyOptions, seed: int
+) -> WindowPolicy:
+    try:
+        return replace(bidding_policy(name, checkpoint.card.kind, checkpoint.tensors), seed=seed)
+    except ValueError as error:
+        raise InputError(str(error), file=folder / WEIGHTS) from error
+
+
+def bidding_policy(name: str, kind: str, tensors: Mapping[str, NDArray[Any]]) -> MovePolicy:
+    """The policy of a network's tensors and of the scorer that offers it moves; a ValueError names a tensor
+    that is missing, wrong or not finite."""
+    offering = tensors.get(OFFERING)
+    if offering is None or offering.shape != (len(FEATURES),) or not np.isfinite(offering).all():
+        raise ValueError(f"{OFFERING}: needs {len(FEATURES)} finite numbers")
+    bidder = bidder_of(kind, tensors, offers.SIZES)
+    return MovePolicy(name, BIDDING, weights=offering.astype(np.float64), bidder=bidder)
+
+
 _PRETRAINED = Path(__file__).resolve().parents[1] / "pretrained"
 
 MOVE_POLICIES = Catalogue(
@@ -103,6 +130,7 @@ MOVE_POLICIES = Catalogue(
     kinds={
         KIND: CheckpointKind(VERSION, _learned),
         ADAPTS: CheckpointKind(VERSION, _adaptive, told=_weighed),
+        **{kind: CheckpointKind(offers.VERSION, _bidding) for kind in BIDDERS},
     },
     options=MovePolicyOptions,
     shipped=_PRETRAINED / "adaptive",

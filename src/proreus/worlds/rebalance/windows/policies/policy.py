@@ -11,14 +11,16 @@ import numpy as np
 from proreus.kernels.arrays import F64
 from proreus.kernels.rng import seeded
 from proreus.kernels.structs import pack
+from proreus.policies.networks.bidder import Bidder, no_bidder
 from proreus.policies.protocol import Explanation, Policy
 from proreus.worlds.rebalance.decision import Migrate, Migration, Stop
 from proreus.worlds.rebalance.windows.encoding.figures import FIGURES, hosting_figures, nearest
 from proreus.worlds.rebalance.windows.encoding.moves import EVENNESS, FEATURES
+from proreus.worlds.rebalance.windows.encoding.offers import CHOICES, SIZES
 from proreus.worlds.rebalance.windows.policies.adaptive import Weighed
-from proreus.worlds.rebalance.windows.policies.columns import MoveRule
-from proreus.worlds.rebalance.windows.policies.explanation import explained
-from proreus.worlds.rebalance.windows.policies.rules import LEAST_GAIN, choose_move
+from proreus.worlds.rebalance.windows.policies.columns import BIDDING, MoveRule
+from proreus.worlds.rebalance.windows.policies.explanation import explained, explained_bids
+from proreus.worlds.rebalance.windows.policies.rules import LEAST_GAIN, bid_for_offers, choose_move
 from proreus.worlds.rebalance.windows.state import WindowObservation
 
 WindowPolicy: TypeAlias = Policy[WindowObservation, Migration]
@@ -48,9 +50,11 @@ class MovePolicy:
     level: float = 0.0
     """Of the hotspot rule: the share above which a node is hot; 0: the world's threshold."""
     weights: F64 = field(default_factory=lambda: np.zeros(len(FEATURES)))
-    """[features] of a learned scorer."""
+    """[features] of a learned scorer, or of the one that offers moves to a network."""
     experts: Weighed | None = None
     """Of one that adapts."""
+    bidder: Bidder = field(default_factory=lambda: no_bidder(SIZES))
+    """The network of one that bids."""
 
     @cached_property
     def rule(self) -> MoveRule:
@@ -74,6 +78,7 @@ class MovePolicy:
                 figures=np.zeros(len(FIGURES)),
                 features=np.zeros(len(FEATURES)),
                 rng=seeded(self.seed),
+                bidder=self.bidder,
             )
         )
 
@@ -88,6 +93,10 @@ class MovePolicy:
         before = self.rule.rng.copy()
         decision = self.decide(observation)
         self.rule.rng[:] = before
+        if self.kind == BIDDING:
+            moves, bids = np.empty(CHOICES, dtype=np.int64), np.zeros(CHOICES, dtype=np.float32)
+            bid_for_offers(observation.hosting, self.rule, moves, bids)
+            return explained_bids(self.name, (moves, bids), observation, decision)
         weights, figures = self.weights, hosting_figures(observation.hosting)
         who = self.experts.note(figures) if self.experts is not None else ""
         if self.experts is not None:

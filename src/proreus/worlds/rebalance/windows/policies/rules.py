@@ -9,22 +9,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from proreus.kernels.arrays import F64
+from proreus.kernels.arrays import F32, F64, I64
 from proreus.kernels.jit import compiled
 from proreus.kernels.rng import next_below
-from proreus.worlds.rebalance.windows.encoding.figures import fill_figures, nearest
-from proreus.worlds.rebalance.windows.encoding.moves import (
-    BASIC,
-    FIRST_SIZE,
-    VIEWED,
-    encode_forecasts,
-    encode_sizes,
-    fill_squares,
-    view_node,
-)
+from proreus.policies.networks.bidder import make_bids
+from proreus.worlds.rebalance.windows.encoding.figures import FIGURES, fill_figures, nearest
+from proreus.worlds.rebalance.windows.encoding.moves import FEATURES
+from proreus.worlds.rebalance.windows.encoding.offers import CHOICES, STOP_ROW, fill_offers
+from proreus.worlds.rebalance.windows.encoding.scores import score_moves
 from proreus.worlds.rebalance.windows.policies.columns import (
     ADAPTIVE,
     BALANCE,
+    BIDDING,
     HOTSPOT,
     NOTHING,
     RANDOM,
@@ -54,6 +50,8 @@ def choose_move(hosting: Hosting, rule: MoveRule) -> int:
         return (
             _highest_score(hosting, rule.experts[expert], rule.features) if expert >= 0 else _level(hosting)
         )
+    if kind == BIDDING:
+        return _highest_bid(hosting, rule)
     return _highest_score(hosting, rule.weights, rule.features)
 
 
@@ -131,36 +129,37 @@ def _level(hosting: Hosting) -> int:
 @compiled
 def _highest_score(hosting: Hosting, weights: F64, features: F64) -> int:
     """The move with the highest score above 0, which is that of stopping; features: room for one move's."""
-    nodes, pods = hosting.pods.size, hosting.where.size
-    best, most = pods * nodes, 0.0
-    # What a node is like without the move is the same for many of them, and found once.
-    now, gone, come = np.empty((nodes, VIEWED)), np.empty(VIEWED), np.empty(VIEWED)
-    forecasts, views = weights[:FIRST_SIZE].any(), weights[BASIC:].any()
-    squares = np.empty((nodes, 2))
-    if views:
-        fill_squares(hosting, squares)
-        for node in range(nodes):
-            view_node(hosting, squares, node, (0, 0), now[node])
-    for pod in range(pods):
-        if hosting.moved[pod]:
-            continue
-        source = hosting.where[pod]
-        if views:
-            view_node(hosting, squares, source, (pod, -1), gone)
-        for node in range(nodes):
-            if may_move(hosting, pod, node):
-                score, first = 0.0, FIRST_SIZE
-                if forecasts:
-                    encode_forecasts(hosting, pod, node, features)
-                    first = 0
-                encode_sizes(hosting, pod, node, features)
-                for feature in range(first, BASIC):
-                    score += weights[feature] * features[feature]
-                if views:
-                    view_node(hosting, squares, node, (pod, 1), come)
-                    for place in range(VIEWED):
-                        gain = now[source, place] + now[node, place] - gone[place] - come[place]
-                        score += weights[BASIC + place] * gain
-                if score > most:
-                    best, most = pod * nodes + node, score
+    scores = np.empty(hosting.where.size * hosting.pods.size)
+    score_moves(hosting, weights, features, scores)
+    best, most = scores.size, 0.0
+    for move in range(scores.size):
+        if scores[move] > most:
+            best, most = move, scores[move]
     return best
+
+
+@compiled
+def _highest_bid(hosting: Hosting, rule: MoveRule) -> int:
+    """The offered move, or the stop, for which the network bids most."""
+    bids = np.zeros(CHOICES, dtype=np.float32)
+    moves = np.empty(CHOICES, dtype=np.int64)
+    bid_for_offers(hosting, rule, moves, bids)
+    best = STOP_ROW
+    for row in range(CHOICES):
+        if moves[row] >= 0 and (bids[row] > bids[best] or (bids[row] == bids[best] and row < best)):
+            best = row
+    return int(moves[best])
+
+
+@compiled
+def bid_for_offers(hosting: Hosting, rule: MoveRule, moves: I64, bids: F32) -> None:
+    """Fill `moves` int64[CHOICES] with the moves of the offered rows, -1 where there is none, and `bids`."""
+    rows = np.empty((CHOICES, len(FEATURES)), dtype=np.float32)
+    context, fits = np.empty(len(FIGURES), dtype=np.float32), np.zeros(CHOICES, dtype=np.uint8)
+    fill_offers(hosting, rule.weights, rule.features, moves, rows)
+    fill_figures(hosting, rule.figures)
+    for place in range(context.size):
+        context[place] = rule.figures[place]
+    for row in range(CHOICES):
+        fits[row] = moves[row] >= 0
+    make_bids(rule.bidder, rows, context, fits, bids)

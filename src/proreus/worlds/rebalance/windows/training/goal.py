@@ -141,14 +141,22 @@ class WindowsGoal:
 
     def validate(self, mean: F64) -> dict[str, float]:
         """Gain by scenario on the validation windows, over the rule that costs least there."""
-        policies, seeds = [*self._rules, _scorer(self._with(mean))], range(self._config.validation_seeds)
+        return self.gains(_scorer(self._with(mean)))
+
+    def confirm(self, tensors: Arrays) -> dict[str, F64]:
+        """Gain by scenario and deployment, or stretch of a recorded one, after those."""
+        return self.confirmed_gains(_scorer(all_weights(tensors["weights"])))
+
+    def gains(self, policy: MovePolicy) -> dict[str, float]:
+        """Of any policy, as `validate` judges."""
+        policies, seeds = [*self._rules, policy], range(self._config.validation_seeds)
         cost = self._cost(self._played(policies, self._valid, seeds, None).mean(axis=2))
         gains = (cost[:-1].min(axis=0) - cost[-1]).tolist()
         return {scenario.name: gain for scenario, gain in zip(self._valid, gains, strict=True)}
 
-    def confirm(self, tensors: Arrays) -> dict[str, F64]:
-        """Gain by scenario and deployment, or stretch of a recorded one, after those."""
-        policies = [*self._rules, _scorer(all_weights(tensors["weights"]))]
+    def confirmed_gains(self, policy: MovePolicy) -> dict[str, F64]:
+        """Of any policy, as `confirm` judges."""
+        policies = [*self._rules, policy]
         seeds = confirming(self._config.validation_seeds, self._config.confirm_seeds)
         cost = self._cost(self._played(policies, self._valid, seeds, None))
         return {
