@@ -108,9 +108,6 @@ def test_the_example_ends_when_it_is_told_to() -> None:
     """The first process of a container ignores SIGTERM unless it says otherwise: deletion took 30 s."""
     deployment = read_all([str(WEB)])[0].value
     (web,) = deployment["spec"]["template"]["spec"]["containers"]
-    ignoring = (
-        "import os, signal, sys; signal.signal(15, signal.SIG_IGN); os.execvp(sys.argv[1], sys.argv[1:])"
-    )
     words = [*web["command"], *web.get("args", ())]
     with subprocess.Popen([sys.executable, "-c", _IGNORES_SIGTERM, *words], stdout=subprocess.PIPE) as server:
         try:
