@@ -74,7 +74,7 @@ def run(words: Sequence[str]) -> int:
                 f"nothing would bring these pods back elsewhere: {', '.join(alone)}; --force evicts them"
             )
         leaving = [pod for pod in pods if pod not in staying]
-        with _still_cordoned(arguments.node):
+        with _still_cordoned(arguments):
             evicted = _Draining(client, arguments, console).run(leaving)
     console.print(f"node/{arguments.node} drained", highlight=False, soft_wrap=True)
     left = [_full_name(pod) for pod in staying]
@@ -83,9 +83,10 @@ def run(words: Sequence[str]) -> int:
 
 
 @contextmanager
-def _still_cordoned(node: str) -> Iterator[None]:
+def _still_cordoned(arguments: DrainArguments) -> Iterator[None]:
     """A drain that is broken off says in what state it leaves the node."""
-    hint = f"{node} is still cordoned: {program_name()} uncordon {node}"
+    where = "" if arguments.where.dir is None else f" --dir {arguments.where.dir}"
+    hint = f"{arguments.node} is still cordoned: {program_name()} uncordon {arguments.node}{where}"
     try:
         yield
     except KeyboardInterrupt:

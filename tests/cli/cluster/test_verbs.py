@@ -198,7 +198,7 @@ def test_a_budget_that_allows_nothing_holds_until_the_time_is_up(
         with monkeypatch.context() as patched:
             patched.setattr(time, "sleep", interrupted)
             ended = ask("drain", "node-1", "--force")
-        assert_refused(ended, 130, "interrupted; node-1 is still cordoned: ", "uncordon node-1")
+        assert_refused(ended, 130, "interrupted; node-1 is still cordoned: ", "uncordon node-1 --dir ")
     finally:
         ask("uncordon", "node-1")
 
