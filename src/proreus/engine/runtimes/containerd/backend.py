@@ -60,7 +60,8 @@ _AWAY_SECONDS = 5.0
 """So long containerd may not answer before the node counts as unwell: it may be started anew."""
 _PROBE_SECONDS = 10.0
 """So long the sandbox may take that is made to see whether one can be."""
-_CURE = " (`restrict_oom_score_adj = true` in its configuration, where root lacks CAP_SYS_RESOURCE)"
+_CAP_SYS_RESOURCE = 24
+_CURE = " (root lacks CAP_SYS_RESOURCE: `restrict_oom_score_adj = true` in its configuration may cure it)"
 _UNCLEAR = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
 """Nobody knows whether it was done."""
 _MAY_HAVE_RUN = ("failed to start containerd task", "failed to update container")
@@ -148,7 +149,7 @@ class ContainerdBackend:
                 await self.stand({"metadata": {"name": "proreus-probe", "uid": uid}})
             return ""
         except LaunchRefused as refused:
-            cure = _CURE if "oom_score_adj" in str(refused) else ""
+            cure = "" if _has_capability(_CAP_SYS_RESOURCE) else _CURE
             return f"containerd cannot make a sandbox: {refused}{cure}"
         except TimeoutError:
             return f"containerd did not make a sandbox within {_PROBE_SECONDS:g} s"
@@ -493,3 +494,10 @@ def _ended(status: Any) -> ContainerExit | None:
         return ContainerExit(KILLED, UNKNOWN_END, status.message, finished)
     reason = status.reason or ("Completed" if status.exit_code == 0 else "Error")
     return ContainerExit(status.exit_code, reason, status.message, finished)
+
+
+def _has_capability(number: int) -> bool:
+    """Whether this process has it, and so most likely a containerd beside it."""
+    status = Path("/proc/self/status").read_text()
+    effective = next(line.split()[1] for line in status.splitlines() if line.startswith("CapEff:"))
+    return bool(int(effective, 16) >> number & 1)
