@@ -179,8 +179,8 @@ def test_up_and_down_tell_the_same_of_containers(tmp_path: Path, proreus: Proreu
     with started(folder, "--runtime", "process") as made:
         ended = proreus("down", *made.where)
         assert ended.out == "the cluster was ended; 1 container was stopped\n"
-        _, said = made.process.communicate(timeout=60)
-        assert said.decode().endswith("proreus: ended; the same command goes on where it was\n")
+        _, told = made.process.communicate(timeout=60)
+        assert told.decode().endswith("proreus: ended; the same command goes on where it was\n")
     assert not (folder / "down").exists()
 
 

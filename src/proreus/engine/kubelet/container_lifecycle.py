@@ -101,8 +101,8 @@ class ContainerLifecycle:
             self._waits(standing, name, refused)
             if isinstance(refused, NotAllowed) and standing.pod["spec"].get("restartPolicy") == "Never":
                 # Nobody brings such a pod back, and somebody may wait for its end: `kubectl debug` does.
-                ended = ContainerExit(CANNOT_START, UNRESOLVED, str(refused), time.time())
-                self._end(standing, name, ended)
+                never_began = ContainerExit(CANNOT_START, UNRESOLVED, str(refused), time.time())
+                self._end(standing, name, never_began)
                 return
             self._greeting_is_over(standing, name)  # the others do not wait for what may never come
             image = str(container_of(standing.pod, name).get("image") or "")
