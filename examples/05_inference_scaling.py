@@ -3,14 +3,17 @@
     python examples/05_inference_scaling.py
 
 Every ten seconds the state collector looks at the active instances, the agent chooses, the executor starts,
-drains and migrates through the scaling manager, and the reward calculator says what it was worth.
+drains and migrates through the scaling manager, and the reward calculator says what it was worth. The agent
+begins at a rule, learns from pass to pass how far to be from it, and is kept in a file.
 """
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 from proreus.worlds.inference.document import RLActionExecutor, TraceRLSimulator, applications_of
+from proreus.worlds.inference.document.agent import PPOAgent
 from proreus.worlds.inference.flags import InferenceFlags
 
 PASSES, END = 5, 300.0
@@ -37,7 +40,7 @@ def main() -> None:
     print("\n".join(lines))
     print(application.scaling_manager.get_status_summary())
 
-    agent = None
+    agent = PPOAgent(RL_CONFIG, passes=2)  # an update every two passes
     for number in range(PASSES):
         trace = scenario.load(seed=number)
         cluster, applications = applications_of(scenario, trace, seed=number)
@@ -52,9 +55,18 @@ def main() -> None:
             agent=agent,
         )
         sim.run()
-        agent = sim.agent
         mean = sum(reward.total for reward in sim.rewards) / len(sim.rewards)
         print(f"pass {number}: {sim.decision_step} decisions, mean reward {mean:+.4f}")
+
+    with tempfile.TemporaryDirectory() as folder:
+        agent.save(Path(folder) / "agent.safetensors")
+        again = PPOAgent.load(Path(folder) / "agent.safetensors")
+    trace = scenario.load(seed=100)
+    cluster, applications = applications_of(scenario, trace)
+    sim = TraceRLSimulator(trace, cluster, applications, end_time=END, rl_config=RL_CONFIG, agent=again)
+    sim.run(learn=False)
+    mean = sum(reward.total for reward in sim.rewards) / len(sim.rewards)
+    print(f"taken up again: mean reward {mean:+.4f}")
 
 
 if __name__ == "__main__":

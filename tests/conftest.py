@@ -30,7 +30,7 @@ settings.load_profile("proreus")
 # What was fetched on this machine is nobody's concern: data comes from PROREUS_DATA, or there is none.
 os.environ["XDG_DATA_HOME"] = str(Path(__file__).parent / "no-such-folder")
 
-_HALVES = ("pods", "others")
+_HALVES = ("placement", "others")
 _Report = TypeVar("_Report", pytest.TestReport, pytest.CollectReport)
 pytest_plugins = ("tests.inline_pool", "tests.trace_fixtures")
 

@@ -2,7 +2,7 @@
 
 Otherwise each worker compiles every kernel for itself. What was done for the same kernels is not done again.
 
-    python -m tests.warming pods        # or: others
+    python -m tests.warming placement   # or: others
 """
 
 from __future__ import annotations
@@ -22,31 +22,26 @@ from proreus.kernels.jit import folder_of
 from proreus.worlds import world
 from proreus.worlds.pods.state.open.warm_up import warm_up_open
 
-WORLDS = {"pods": ("pods",), "others": ("vms", "rebalance", "workflows", "functions", "inference")}
-"""Two halves that take about as long as each other: a first run compiles pods for about two minutes, and the
-others together for as long."""
+WORLDS = {"placement": ("pods", "vms"), "others": ("rebalance", "workflows", "functions", "inference")}
+"""Two halves that take about as long as each other: a minute of CPU each where nothing is compiled yet."""
 _SHORT = {"deployments": 1, "train_seeds": 1, "validation_seeds": 1, "stretch": 12}
 _FEW = {"validation_runs": 1, "confirm_runs": 2}
-_TRAININGS: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
-    "pods": (
-        ("pods", {"algo": "ppo", "steps": 256, "lanes": 2, "rollout_steps": 16, "horizon": 30}),
-        ("pods", {"algo": "ddqn", "steps": 64, "warm_up": 32, "horizon": 20, "hidden": 8}),
+_TRAININGS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("pods", {"algo": "ppo", "steps": 256, "lanes": 2, "rollout_steps": 16, "horizon": 30}),
+    ("pods", {"algo": "ddqn", "steps": 64, "warm_up": 32, "horizon": 20, "hidden": 8}),
+    ("vms", {"algo": "es", "generations": 1, "population": 4, "starts": 4, "validation_starts": 4}),
+    ("vms", {"algo": "ppo", "steps": 64, "lanes": 2, "rollout_steps": 16, "validation_starts": 4}),
+    ("rebalance", {"algo": "es", "generations": 1, "population": 4, **_SHORT}),
+    (
+        "functions",
+        {"generations": 1, "population": 4, "runs": 1, "validation_runs": 2, "confirm_runs": 2},
     ),
-    "others": (
-        ("vms", {"algo": "es", "generations": 1, "population": 4, "starts": 4, "validation_starts": 4}),
-        ("vms", {"algo": "ppo", "steps": 64, "lanes": 2, "rollout_steps": 16, "validation_starts": 4}),
-        ("rebalance", {"algo": "es", "generations": 1, "population": 4, **_SHORT}),
-        (
-            "functions",
-            {"generations": 1, "population": 4, "runs": 1, "validation_runs": 2, "confirm_runs": 2},
-        ),
-        (
-            "inference",
-            {"algo": "es", "generations": 1, "population": 4, "windows": 1, "window_seconds": 600.0, **_FEW},
-        ),
-        ("inference", {"algo": "ppo", "steps": 32, "lanes": 2, "rollout_steps": 16, "hidden": 8, **_FEW}),
+    (
+        "inference",
+        {"algo": "es", "generations": 1, "population": 4, "windows": 1, "window_seconds": 600.0, **_FEW},
     ),
-}
+    ("inference", {"algo": "ppo", "steps": 32, "lanes": 2, "rollout_steps": 16, "hidden": 8, **_FEW}),
+)
 _SCENARIOS = {
     "pods": "gpu@5",
     "vms": "waiting@2",
@@ -73,14 +68,16 @@ def warm_up(half: str) -> None:
             chosen = proreus.make_scenario(name, scenario, **_SIZES.get(name, {}))
             for policy in world(name).policies(chosen).names:
                 proreus.simulate(name, chosen, policy, record=policy in ("kube", "first_fit"))
-    if half == "pods":
+    if "pods" in WORLDS[half]:
         warm_up_open()
         warm_up_scheduling()
-    if half == "others":
+    if "rebalance" in WORLDS[half]:
         for policy in ("greedy_fragment", "hotspot", "random", "best_fit", "search"):
             proreus.simulate("rebalance", "snapshot@6", policy)
     with tempfile.TemporaryDirectory() as folder:
-        for number, (name, settings) in enumerate(_TRAININGS[half]):
+        for number, (name, settings) in enumerate(_TRAININGS):
+            if name not in WORLDS[half]:
+                continue
             kind, sizes = _SCENARIOS[name], _CROWDED.get(name)
             work = kind if sizes is None else proreus.make_scenario(name, kind, **sizes)
             proreus.train(name, work, out=Path(folder) / str(number), **settings)

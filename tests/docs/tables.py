@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tests.docs.kept import ROOT, Figure, figure, rows
@@ -70,6 +70,31 @@ class MeasuresTable:
         return "\n".join(lines) + "\n"
 
 
+@dataclass(frozen=True)
+class Ahead:
+    """How far policies are ahead of rules, paired by trace: a row for each policy, a column for each rule."""
+
+    kept: str
+    scenarios: Sequence[str]
+    policies: Sequence[str]
+    rules: Sequence[str]
+    digits: int = 4
+
+    def markdown(self) -> str:
+        """As it stands in a page."""
+        cells = [(scenario, rule) for scenario in self.scenarios for rule in self.rules]
+        lines = ["| policy | " + " | ".join(f"{scenario}: over `{rule}`" for scenario, rule in cells) + " |"]
+        lines.append("|---|" + "---|" * len(cells))
+        for policy in self.policies:
+            figures = [figure(self.kept, scenario, policy, f"ahead_of_{rule}") for scenario, rule in cells]
+            lines.append(f"| `{policy}` | " + " | ".join(self._cell(value) for value in figures) + " |")
+        return "\n".join(lines) + "\n"
+
+    def _cell(self, value: Figure) -> str:
+        half = 0.0 if value.high is None else value.high - value.mean
+        return f"{value.mean:+,.{self.digits}f} ± {half:,.{self.digits}f}"
+
+
 _OPENB = [
     f"openb/{name}" for name in ("default", "cpu050", "cpu100", "gpushare40", "gpuspec10", "multigpu20")
 ]
@@ -79,8 +104,10 @@ _ARRIVALS = ["traces/calm", "traces/busy", "traces/rush"]
 _LOADS = ["calm", "busy", "rush"]
 _DAYS = ["servegen", "azure"]
 _SCALERS = ["plan", "predictive", "chiron", "oracle"]
+_SERVICES = ["steady", "surge"]
+_TRAINED = [f"ppo-{seed} from predictive" for seed in (1, 2, 3)]
 
-TABLES: dict[str, Table | MeasuresTable] = {
+TABLES: Mapping[str, Table | MeasuresTable | Ahead] = {
     "openb": Table("pods-openb", "gpu_allocation_peak", _OPENB, ["learned", "fgd"]),
     "machines": Table("vms-huawei", "total_wait", ["huawei/waiting"], ["learned", "balance_fit"], digits=0),
     "violations": Table("rebalance-windows", "violations", _WINDOWS, ["learned", "balance", "hotspot@0.6"]),
@@ -97,6 +124,25 @@ TABLES: dict[str, Table | MeasuresTable] = {
     ),
     "gpu-hours": Table("inference", "gpu_hours", _DAYS, _SCALERS),
     "promises": Table("inference", "slo_attainment", _DAYS, _SCALERS),
+    "loop": Table(
+        "inference-loop",
+        "reward",
+        _SERVICES,
+        ["chiron", "predictive", "threshold", "static", "random", *_TRAINED],
+        digits=4,
+    ),
+    "loop-ahead": Ahead(
+        "inference-loop", _SERVICES, _TRAINED, ["predictive", "threshold", "static", "random"]
+    ),
+    "inference-ppo": Table(
+        "inference-ppo",
+        "weighed_gpu_hours",
+        _SERVICES,
+        ["chiron", "predictive", "tokenscale", "plan", "threshold", "static", *_TRAINED],
+    ),
+    "inference-ppo-ahead": Ahead(
+        "inference-ppo", _SERVICES, _TRAINED, ["chiron", "predictive", "threshold", "static"], digits=2
+    ),
 }
 
 

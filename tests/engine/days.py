@@ -45,7 +45,7 @@ from proreus.engine.store.memory import MemoryStore
 from proreus.engine.store.protocol import Put
 from proreus.engine.trace.log import TraceLog
 from proreus.engine.trace.segments import PREFIX, trace_of
-from proreus.engine.watch.shared_informer import SharedInformer
+from proreus.engine.watch.informer import Informer
 from proreus.model.cluster_trace import ClusterTrace
 from proreus.model.duel import Contest, Duel
 from proreus.worlds.pods.training.duel import contest
@@ -148,7 +148,7 @@ async def days(pods: int, seconds: float, runs: Path) -> AsyncIterator[Days]:
     promotion = PromotionOptions(PLAY, seconds / 8, _GATE, _weigh_here, scheduling.folders)
     scheduler = SchedulingAgent(registry, AgentOptions(scheduling, events=False), loop.wall, loop.wall)
     controllers = Controllers(registry, timers, "controllers", promotion=promotion)
-    informers = {kind: SharedInformer(registry, kind) for kind in FOLLOWED}
+    informers = {kind: Informer(registry, kind) for kind in FOLLOWED}
     room = Capacity(_ROOM, _ROOM)
     housed = [
         Housed(NodeSpec(f"node-{place}", f"10.0.0.{place}"), SimulatedRuntime(room, timers, Habits()))

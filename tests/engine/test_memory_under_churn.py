@@ -17,9 +17,8 @@ from proreus.engine.cluster import Engine, EngineOptions
 from proreus.engine.controllers.trace import recorder
 from proreus.engine.controllers.trace.core import TraceCore
 from proreus.engine.controllers.trace.recorder import TraceOptions
-from proreus.engine.kubelet import status_writer
 from proreus.engine.node_host import SimulatedNodes
-from proreus.engine.objects import event_recorder, events, object_cache
+from proreus.engine.objects import event_recorder, object_cache
 from proreus.engine.objects.kinds import POD
 from proreus.engine.objects.registry import Registry
 from proreus.engine.scheduler.core import SchedulingOptions
@@ -86,8 +85,7 @@ def test_nothing_grows_with_the_pods_that_have_been(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(cluster, "open_store", opened)
     for bounds in (object_cache, "MOST_GONE_KEPT"), (object_cache, "MOST_EVENTS_KEPT"):
         monkeypatch.setattr(*bounds, 20)
-    for module in (events, event_recorder, status_writer):
-        monkeypatch.setattr(module, "_REMEMBERED", 20)
+    monkeypatch.setattr(event_recorder, "_REMEMBERED", 20)
     monkeypatch.setattr(recorder, "TraceOptions", lambda: TraceOptions(seconds=0.2))
     nodes = SimulatedNodes(("node-0", "node-1"), _ROOM)
     engine = Engine(EngineOptions(f"sqlite:{tmp_path / 'store.db'}", nodes, SchedulingOptions()))

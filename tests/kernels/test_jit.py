@@ -34,36 +34,6 @@ def test_no_kernel_may_regroup_its_sums() -> None:
     assert [k.py_func.__name__ for k in kernels if k.targetoptions.get("fastmath")] == []
 
 
-_CALLED_WITH_CONSTANTS = """
-from proreus.kernels.jit import compiled, compiled_once
-
-
-@compiled_once
-def scaled(value, times):
-    return value * times
-
-
-@compiled
-def scaled_thrice(value):
-    return scaled(scaled(scaled(value, 2), 3), int(value))
-"""
-
-
-def test_constants_of_callers_compile_a_kernel_but_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Counted where nothing was ever compiled: a cache would load the kernel inside its caller, uncounted."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
-    (tmp_path / "scaling.py").write_text(_CALLED_WITH_CONSTANTS)
-    monkeypatch.syspath_prepend(tmp_path)
-    scaling: Any = importlib.import_module("scaling")
-    monkeypatch.setitem(sys.modules, "scaling", scaling)  # gone with the folder
-    assert scaling.scaled_thrice(5.0) == 150.0
-    assert len(scaling.scaled.signatures) == 1
-    assert Path(scaling.scaled_thrice.stats.cache_path).is_relative_to(tmp_path / "cache")
-
-
 class _SlowCache:
     """Notices two writers at once, as Numba's index would not."""
 
@@ -97,7 +67,8 @@ _KERNEL = "from {constants} import FACTOR\n\n\n@compiled\ndef times(x):\n    ret
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    """A package with shared kernels and two worlds; the kernels of the first take a constant from a file."""
+    """A package with shared kernels and two worlds; their kernels take constants from files: by name, and
+    as a module."""
     files = {
         "kernels/rng.py": "@compiled\ndef draw(x):\n    return x\n",
         "cli/main.py": "def run():\n    pass\n",
@@ -106,6 +77,8 @@ def package(tmp_path: Path) -> Path:
         "worlds/one/model.py": "FACTOR = 2\n",
         "worlds/one/play.py": "from proreus.worlds.one.state.kernel import times\n",
         "worlds/two/columns.py": "@packable\nclass Columns:\n    pass\n",
+        "worlds/two/kernel.py": "from proreus.worlds.two import codes as c\n@compiled\ndef f(): return c.A\n",
+        "worlds/two/codes.py": "A = 1\n",
     }
     for name, text in files.items():
         (tmp_path / "proreus" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -120,6 +93,7 @@ def package(tmp_path: Path) -> Path:
         ("worlds/one/state/kernel.py", {"one"}),
         ("worlds/one/model.py", {"one"}),
         ("worlds/two/columns.py", {"two"}),
+        ("worlds/two/codes.py", {"two"}),
         ("worlds/one/play.py", set()),
         ("cli/main.py", set()),
     ],
@@ -262,7 +236,7 @@ def test_a_private_folder_that_others_can_write_is_not_used(
 
 
 def test_where_code_can_be_kept_nowhere_it_is_compiled_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(function: object, folder: object) -> None:
+    def refuse(*_: object) -> None:
         raise RuntimeError("cannot cache function: no locator available")
 
     monkeypatch.setattr(compiled_module, "_KernelCache", refuse)

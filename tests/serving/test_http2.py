@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 
+import hpack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,6 +36,32 @@ def test_huffman_codes_of_the_rfc() -> None:
 def test_every_string_comes_back(text: bytes) -> None:
     assert decoded(encoded(text)) == text
     assert Decoder().headers(literal(b"x", text)) == [(b"x", text)]
+
+
+NAMES = st.sampled_from([b":path", b":method", b"te", b"grpc-timeout", b"user-agent", b"x-more"])
+HEADERS = st.lists(st.tuples(NAMES, st.binary(max_size=40)), max_size=8)
+
+
+@given(st.lists(st.tuples(HEADERS, st.booleans(), st.sampled_from([None, 0, 100, 4_096])), max_size=12))
+def test_what_the_library_encodes_for_a_connection_is_decoded(
+    requests: list[tuple[list[tuple[bytes, bytes]], bool, int | None]],
+) -> None:
+    """Another implementation judges: its table grows, shrinks and is emptied from block to block."""
+    encoder, decoder = hpack.Encoder(), Decoder()
+    for headers, huffman, size in requests:
+        if size is not None:
+            encoder.header_table_size = size
+        assert decoder.headers(encoder.encode(headers, huffman=huffman)) == headers
+
+
+@given(st.binary(max_size=60))
+def test_what_we_take_for_headers_the_library_takes_too(block: bytes) -> None:
+    """We refuse more: numbers beyond any block, sizes of the table among headers."""
+    try:
+        headers = Decoder().headers(block)
+    except ConnectionFault:
+        return
+    assert [tuple(header) for header in hpack.Decoder().decode(block, raw=True)] == headers
 
 
 def test_a_table_is_shared_by_requests_of_a_connection() -> None:

@@ -18,7 +18,7 @@ from collections.abc import Mapping as Known
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from proreus.contract.scenario import Scenario
 from proreus.contract.user_scenarios import read_back
@@ -114,12 +114,13 @@ class TrainFile:
         entries = {name: self.entries[said[name]] for name in names if name in said}
         values = {name: value_of(entry, hints[name]) for name, entry in entries.items()}
         try:
-            return replace(config, **values)  # type: ignore[type-var]  # a dataclass
+            changed: Config = replace(cast(Any, config), **values)
         except UsageError as error:
             for name, entry in entries.items():
                 if name in str(error) or _spoken(name) in str(error):
                     raise entry.fail(str(error)) from error
             raise InputError(str(error), file=self.path) from error
+        return changed
 
     def arguments(self) -> dict[str, tuple[Any, Any]]:
         """Name of a flag of training -> (its type, what the file says)."""

@@ -1,7 +1,7 @@
 """Data folders: which files a dataset needs, from where, under which licence, and whether they are here.
 
-Every world lists its own datasets in `traces/datasets.py`; the functions here take such a list. Data is never
-part of the project: the folder is the user's, given with --data or in PROREUS_DATA, else the one that
+Every world lists its own datasets in `datasets/catalogue.py`; the functions here take such a list. Data is
+never part of the project: the folder is the user's, given with --data or in PROREUS_DATA, else the one that
 `proreus data fetch` fills.
 """
 

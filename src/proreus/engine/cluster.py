@@ -37,7 +37,7 @@ from proreus.engine.store.options import DEFAULTS
 from proreus.engine.store.protocol import Store
 from proreus.engine.store.sqlite.high_water_mark import StoreLost
 from proreus.engine.supervisor import Part, supervise
-from proreus.engine.watch.shared_informer import SharedInformer
+from proreus.engine.watch.informer import Informer
 from proreus.httpserver.sockets import listen
 from proreus.model.errors import UsageError
 from proreus.policies.policy_folders import PolicyFolders
@@ -58,7 +58,7 @@ class EngineOptions:
     """Which parts of a cluster run here."""
 
     store: str
-    """Its address: see `opening.open_store`."""
+    """Its address: see `factory.open_store`."""
     nodes: SimulatedNodes | MachineNode
     deciding: SchedulingOptions | None = None
     """None: scheduling and all other agents but those of the nodes run elsewhere."""
@@ -139,7 +139,7 @@ class Engine:
             if self.options.joins and isinstance(self.options.nodes, MachineNode):
                 await check_access(registry)
             timers = LoopTimers()
-            informers = {kind: SharedInformer(registry, kind) for kind in FOLLOWED}
+            informers = {kind: Informer(registry, kind) for kind in FOLLOWED}
             nodes = await open_nodes(self.options.nodes, registry, timers, stack)
             self.machine = nodes.machine
             host = ResourceHost(registry, timers, nodes.housed, informers, self._identity)

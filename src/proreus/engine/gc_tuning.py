@@ -82,16 +82,16 @@ class GcTuning:
         if self.short < self.options.short or began - self._looked < least:
             return
         gc.unfreeze()
-        found = self._look_at_all()
+        garbage = self._look_at_all()
         self.whole += 1
-        _log.debug("looked for garbage for %.2f s: %d objects", self.clock() - began, found)
+        _log.debug("looked for garbage for %.2f s: %d objects", self.clock() - began, garbage)
 
     def _look_at_all(self) -> int:
-        found = gc.collect()
+        garbage = gc.collect()
         # Python waits for a quarter more than the last full search left: this one leaves next to nothing.
         gc.collect()
         self.short, self._looked = 0, self.clock()
-        return found
+        return garbage
 
     def _searched(self, phase: Literal["start", "stop"], info: dict[str, int]) -> None:
         if phase == "stop" and info["generation"] == _FULL:

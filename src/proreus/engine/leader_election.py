@@ -182,16 +182,15 @@ class Leader:
 
     async def _move_fence(self) -> int:
         """From now on nobody who led before can write; the revision of that."""
-        name, record = self._fence_name, self._record()
-        try:
-            fence = await self._registry.create(LEASE, _lease(name, record))
-        except AlreadyExists:
+        record = self._record()
 
-            def change(lease: dict[str, Any]) -> dict[str, Any]:
-                transitions = (lease.get("spec") or {}).get("leaseTransitions", 0) + 1
-                return {**lease, "spec": {**record, "leaseTransitions": transitions}}
+        def change(lease: dict[str, Any]) -> dict[str, Any]:
+            before = lease.get("spec")
+            transitions = 0 if before is None else before.get("leaseTransitions", 0) + 1
+            return {**lease, "spec": {**record, "leaseTransitions": transitions}}
 
-            fence = await self._registry.edit(LEASE, NAMESPACE, name, change)
+        named = {"metadata": {"name": self._fence_name, "namespace": NAMESPACE}}
+        fence = await self._registry.create_or_edit(LEASE, named, change)
         return int(fence["metadata"]["resourceVersion"])
 
     @property

@@ -19,7 +19,7 @@ from proreus.engine.leader_election import Leader, Term
 from proreus.engine.objects.registry import Registry
 from proreus.engine.runtimes.clock import Timers
 from proreus.engine.supervisor import Part, supervise
-from proreus.engine.watch.shared_informer import SharedInformer
+from proreus.engine.watch.informer import Informer
 
 LEASE_NAME = "proreus-controllers"
 
@@ -86,7 +86,7 @@ class Controllers:
     def _parts(self, term: Term) -> Iterator[tuple[str, Part]]:
         registry, timers = self._registry, self._timers
         kinds = dict.fromkeys((*OF_TASKS, *OF_NODES, *OF_HOUSEKEEPING, *OF_TRACING))
-        informers = {kind: SharedInformer(registry, kind) for kind in kinds}
+        informers = {kind: Informer(registry, kind) for kind in kinds}
         tasks = TaskHost(registry, timers, informers, term)
         nodes = NodeHost(registry, timers, informers, self._patience, term)
         housekeeping = GcController(registry, timers, informers, term=term)

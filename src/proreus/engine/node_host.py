@@ -49,7 +49,7 @@ class MachineNode:
     options: MachineOptions
     """Without `references`: those are the cluster's."""
     runtime: str = "auto"
-    """One of `opening.NAMES`."""
+    """One of `runtime_factory.NAMES`."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,8 @@ async def open_nodes(
 def _simulated(nodes: SimulatedNodes, timers: Timers, first: int) -> list[Housed]:
     capacity = Capacity(dict(nodes.amounts), dict(nodes.amounts), _INFO)
     habits = Habits(seed=nodes.seed)
-    found = []
+    housed = []
     for number, name in enumerate(nodes.names, start=first):
         runtime = SimulatedRuntime(capacity, timers, habits, pod_network(number))
-        found.append(Housed(NodeSpec(name, node_address(number)), runtime))
-    return found
+        housed.append(Housed(NodeSpec(name, node_address(number)), runtime))
+    return housed

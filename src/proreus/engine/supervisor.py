@@ -20,14 +20,14 @@ async def supervise(parts: Mapping[str, Part], ending: asyncio.Event) -> None:
     A part that ends by itself is an error, in one line that names it.
     """
     tasks = {name: asyncio.create_task(part(), name=name) for name, part in parts.items()}
-    told = asyncio.create_task(ending.wait())
+    ended = asyncio.create_task(ending.wait())
     try:
-        await asyncio.wait({told, *tasks.values()}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({ended, *tasks.values()}, return_when=asyncio.FIRST_COMPLETED)
         for name, task in tasks.items():
             if task.done() and not task.cancelled():
                 raise _ended(name, task.exception())
     finally:
-        told.cancel()
+        ended.cancel()
         for name, task in reversed(tasks.items()):
             await _end(name, task)
 

@@ -2,10 +2,9 @@
 
 `gymnasium.make("proreus/Pods-v0", ...)` makes a `PodsEnv`, `"proreus/VirtualMachines-v0"` a `SchedEnv`,
 `"proreus/Rebalance-v0"` a `DeployEnv`, `"proreus/Functions-v0"` a `ServerlessSchedulingEnv`: the classes are
-here too, loaded when they are asked for. A world that has lanes and no environment of its own gets a
-`LanesEnv`; one that has lanes, in either case, a `LanesVectorEnv` (`gymnasium.make_vec`). `envs.sb3` adapts
-them all to Stable-Baselines3 and
-is imported by those who have it.
+here too, loaded when they are asked for, and so are names of documents such as `VectorMAC`. A world that has
+lanes and no environment of its own gets a `LanesEnv`; one that has lanes, in either case, a `LanesVectorEnv`
+(`gymnasium.make_vec`). `envs.sb3` adapts them all to Stable-Baselines3 and is imported by those who have it.
 """
 
 from __future__ import annotations
@@ -18,11 +17,9 @@ from gymnasium.envs.registration import register, registry
 from proreus.worlds import HEARERS, Registered, registered
 
 if TYPE_CHECKING:
-    from proreus.learning.optimiser import linear_decay
     from proreus.worlds.functions.env import ServerlessSchedulingEnv
     from proreus.worlds.pods.env import PodsEnv
     from proreus.worlds.rebalance.windows.env import DeployEnv
-    from proreus.worlds.vms.document import QmixAgent, SchedEnvs, VectorMAC, action_REGISTRY
     from proreus.worlds.vms.env import SchedEnv
 
 PODS = "proreus/Pods-v0"
@@ -35,13 +32,8 @@ __all__ = [
     "VIRTUAL_MACHINES",
     "DeployEnv",
     "PodsEnv",
-    "QmixAgent",
     "SchedEnv",
-    "SchedEnvs",
     "ServerlessSchedulingEnv",
-    "VectorMAC",
-    "action_REGISTRY",
-    "linear_decay",
     "register_all",
 ]
 

@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
-from numba import types
-from numba.core.caching import CacheImpl, CompileResultCacheImpl, FunctionCache, InTreeCacheLocator
+from numba.core.caching import CacheImpl, FunctionCache, InTreeCacheLocator
 
 from proreus.kernels import compile_notice
 from proreus.kernels.cache_dir import can_be_written, place_for
+from proreus.kernels.callees import CalleeCacheImpl, Entry, EntryCacheImpl
 
 if sys.platform != "win32":
     import fcntl
@@ -34,8 +34,9 @@ SHARED = "shared"
 _PACKAGE = Path(__file__).resolve().parent.parent
 _MARKS = (b"@" + b"compiled", b"@" + b"packable")
 _CONSTANT = re.compile(rb"\b[A-Z][A-Z0-9_]+\b")
+_NAME = re.compile(rb"\w+")
 _KEEP = 4
-_FORMAT = 2
+_FORMAT = 3
 """Of what is kept in a folder; counts up where older folders must not be read any more."""
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
@@ -51,8 +52,9 @@ def digests_of(package: Path) -> dict[str, str]:
     """For every group of kernels a digest of what its machine code is made of.
 
     That is every file that marks kernels or columns, and every file from which such a file imports constants,
-    as Numba puts their values into the code. The code of a world has shared kernels in it, but shared kernels
-    know no world: one that takes kernels or columns of a world as arguments needs that world as its `home`.
+    by name or as a module, as Numba puts their values into the code. The code of a world has shared kernels
+    in it, but shared kernels know no world: one that takes kernels or columns of a world as arguments needs
+    that world as its `home`.
     """
     imports = re.compile(rb"^from (%s\.[\w.]+) import (\([^)]*\)|.*)" % package.name.encode(), re.MULTILINE)
     sources: defaultdict[str, dict[str, bytes]] = defaultdict(dict)
@@ -63,9 +65,12 @@ def digests_of(package: Path) -> dict[str, str]:
         group = sources[group_of(file, package)]
         group[file.relative_to(package.parent).as_posix()] = text
         for module, names in imports.findall(text):
-            defining = module.decode().replace(".", "/") + ".py"
-            if _CONSTANT.search(names) and (package.parent / defining).is_file():
-                group[defining] = (package.parent / defining).read_bytes()
+            folder = module.decode().replace(".", "/")
+            defining = [f"{folder}.py"] if _CONSTANT.search(names) else []
+            defining += [f"{folder}/{name.decode()}.py" for name in _NAME.findall(names)]  # whole modules
+            for each in defining:
+                if (package.parent / each).is_file():
+                    group[each] = (package.parent / each).read_bytes()
     return {name: _digest({**sources[SHARED], **own}) for name, own in sources.items()}
 
 
@@ -131,31 +136,33 @@ def compiled(function: Kernel, home: Path | None = None) -> Kernel:
 
     `home` is the file whose kernels it belongs to, where that is not its own file.
 
-    Strict arithmetic, no `fastmath`: the compiler keeps several copies of a kernel, in itself and inside its
-    callers, and which of them runs depends on what a process compiled and what it loaded. If sums may be
-    regrouped the copies differ in the last digit, and a resumed training run differs from an unbroken one.
+    Strict arithmetic, no `fastmath`: the compiler keeps several copies of a kernel, one inside each entry
+    from Python, and which of them runs depends on who calls. If sums may be regrouped the copies differ in
+    the last digit, and a resumed training run differs from an unbroken one.
     """
-    dispatcher: Any = numba.njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True)(function)
-    if hasattr(dispatcher, "_cache"):  # under NUMBA_DISABLE_JIT it is the function itself
-        folder = folder_of(home or Path(function.__code__.co_filename))
-        with contextlib.suppress(RuntimeError):  # Numba finds no place for its code: it is compiled anew
-            dispatcher._cache = _OneWriter(_KernelCache(function, folder))
-    return cast(Kernel, dispatcher)
+    if numba.config.DISABLE_JIT:
+        return function
+    kernel = Entry(function)
+    folder = folder_of(home or Path(function.__code__.co_filename))
+    with contextlib.suppress(RuntimeError):  # Numba finds no place for its code: it is compiled anew
+        kernel._cache = _OneWriter(_KernelCache(function, EntryCacheImpl, folder))
+        kernel.callee._cache = _OneWriter(_KernelCache(function, CalleeCacheImpl, folder))
+    return cast(Kernel, kernel)
 
 
 class _KernelCache(FunctionCache):  # type: ignore[misc]
     """Numba's cache of a kernel, in a folder that is chosen for this kernel alone."""
 
-    def __init__(self, function: Callable[..., Any], folder: Path | None) -> None:
-        self._impl_class = partial(_KernelCacheImpl, folder=folder)
+    def __init__(self, function: Callable[..., Any], kind: type, folder: Path | None) -> None:
+        self._impl_class = partial(_in_folder, kind, folder)
         super().__init__(function)
 
 
-class _KernelCacheImpl(CompileResultCacheImpl):  # type: ignore[misc]
-    def __init__(self, function: Callable[..., Any], folder: Path | None) -> None:
-        if folder is not None:
-            self._locator_classes = [_locator_in(folder), *CacheImpl._locator_classes]
-        super().__init__(function)
+def _in_folder(kind: Any, folder: Path | None, function: Callable[..., Any]) -> Any:
+    if folder is None:
+        return kind(function)
+    locators = [_locator_in(folder), *CacheImpl._locator_classes]
+    return type(kind.__name__, (kind,), {"_locator_classes": locators})(function)
 
 
 def _place_in_package(file: Path) -> str:
@@ -238,19 +245,3 @@ def compiled_inline(function: Kernel) -> Kernel:
     work.
     """
     return cast(Kernel, numba.njit(nogil=True, error_model="numpy", inline="always")(function))
-
-
-def compiled_once(function: Kernel) -> Kernel:
-    """As `compiled`, with one machine code for all callers.
-
-    Numba compiles a kernel anew for every constant that a caller passes, and for its callees again.
-    """
-    dispatcher: Any = compiled(function)
-    if hasattr(dispatcher, "get_call_template"):
-        typed = dispatcher.get_call_template
-
-        def by_type(args: Any, kws: Any) -> Any:
-            return typed([types.unliteral(arg_type) for arg_type in args], kws)
-
-        dispatcher.get_call_template = by_type
-    return cast(Kernel, dispatcher)

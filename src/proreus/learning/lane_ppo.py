@@ -49,10 +49,14 @@ class LanePPO(Generic[S, P]):
     policy_of: Callable[[Arrays], P]
     """A ValueError where the tensors are no network."""
     judging: Judge[S, P]
+    initial: Callable[[Configs], Arrays] | None = None
+    """The weights that learning begins with; None: the seed draws them."""
 
     def start(self, scenarios: Sequence[S], configs: Configs) -> Arrays:
         """The first network."""
         del scenarios
+        if self.initial is not None:
+            return self.initial(configs)
         return weights_of(first_network(ActorCritic, configs[0], self.sizes))
 
     def train(
@@ -64,7 +68,8 @@ class LanePPO(Generic[S, P]):
         check_device("ppo", config.device)
         if len(scenarios) != 1:
             raise UsageError("ppo: lanes are of one scenario; name one with --scenarios")
-        yield from ppo(config, self.lanes_of(scenarios[0], lessons.lanes), saved)
+        initial = None if self.initial is None else self.initial(configs)
+        yield from ppo(config, self.lanes_of(scenarios[0], lessons.lanes), saved, initial)
 
     def judge(self, scenarios: Sequence[S], configs: Configs, tensors: Arrays) -> dict[str, float]:
         """Gains over the strongest rules."""

@@ -10,7 +10,7 @@ goes on bit for bit. E lanes, T steps of a rollout, B a minibatch.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from proreus.contract.lanes import Arrays, Choices, Lanes
+from proreus.kernels.arrays import F64, Bool
 from proreus.learning.learner_state import (
     first_network,
     moments_of,
@@ -86,6 +87,24 @@ class PPOConfig:
             raise UsageError(f"ppo: learning_rate {self.learning_rate} is not above 0")
 
 
+@dataclass(frozen=True, eq=False)
+class Rollout:
+    """What was lived through, T steps of E lanes, before anything is learned from it."""
+
+    seen: Sequence[Choices]
+    """[T] of E lanes each."""
+    actions: Sequence[Tensor]
+    """[T] of [E]."""
+    logs: Sequence[Tensor]
+    """[T] of [E]: logarithms of the chances that the actions had."""
+    values: Sequence[F64]
+    """[T + 1] of [E]: what the critic thought, the last of what comes after it all."""
+    rewards: F64
+    """[T, E]"""
+    ends: Bool
+    """[T, E]"""
+
+
 @dataclass(frozen=True)
 class _Played:
     """A rollout as tensors, T E choices one after the other."""
@@ -104,9 +123,7 @@ def ppo(
 ) -> Iterator[Update]:
     """Train, yielding after every update. `saved`: the state to go on from; `initial`: weights to begin with,
     else they are drawn."""
-    learner = PPOLearner(config, lanes)
-    if initial is not None:
-        set_weights(learner.network, initial)
+    learner = PPOLearner(config, lanes, initial)
     if saved is not None:
         learner.restore(saved)
     each, pace = config.rollout_steps * len(lanes), StepRate(learner.steps)
@@ -128,12 +145,15 @@ def ppo(
 class PPOLearner:
     """Plays rollouts in lanes and learns from each of them once."""
 
-    def __init__(self, config: PPOConfig, lanes: Lanes) -> None:
+    def __init__(self, config: PPOConfig, lanes: Lanes, initial: Arrays | None = None) -> None:
+        """`initial`: the first weights; None: the seed draws them."""
         self._config, self._lanes = config, lanes
         self.steps = 0
         self._seen = lanes.reset(config.seed)
         sizes = (self._seen.rows.shape[2], self._seen.context.shape[1])
         self.network = first_network(ActorCritic, config, sizes).to(config.device)
+        if initial is not None:
+            set_weights(self.network, initial)
         self._optimiser = torch.optim.Adam(self.network.parameters(), lr=config.learning_rate, eps=1e-5)
         critics = ("critic.", "value.")
         named = list(self.network.named_parameters())
@@ -147,17 +167,30 @@ class PPOLearner:
     @few_torch_threads()
     def update(self) -> dict[str, float]:
         """Play a rollout and learn from it; returns in the world's own terms."""
-        config, done = self._config, self.steps / self._config.steps
+        return self.learn(self._play())
+
+    @few_torch_threads()
+    def learn(self, rollout: Rollout) -> dict[str, float]:
+        """Learn from a rollout, once."""
+        config, done = self._config, min(self.steps / self._config.steps, 1.0)
         for group in self._optimiser.param_groups:
             group["lr"] = linear(config.learning_rate, config.learning_rate / 10, done)
-        played = self._play()
-        self.steps += config.rollout_steps * len(self._lanes)
+        played = self._tensors_of(rollout)
+        self.steps += rollout.rewards.size
         figures = list(self._descend(played, linear(config.entropy, 0.0, done)))
         loss, entropy, kl = np.mean(figures, axis=0).tolist()
         return {"return": self._returns.mean, "loss": loss, "entropy": entropy, "kl": kl}
 
     @torch.no_grad()
-    def _play(self) -> _Played:
+    def choose(self, seen: Choices) -> tuple[Tensor, Tensor, F64]:
+        """Draw an action in every lane: (actions, logarithms of their chances, values), each [E]."""
+        logits, value = self.network(*self._tensors(seen))
+        all_logs = torch.log_softmax(logits, 1).cpu()
+        action = torch.multinomial(all_logs.exp(), 1, generator=self._random)
+        return action[:, 0], all_logs.gather(1, action)[:, 0], value.cpu().double().numpy()
+
+    @torch.no_grad()
+    def _play(self) -> Rollout:
         config, count = self._config, len(self._lanes)
         seen: list[Choices] = []
         actions, logs, values = [], [], []
@@ -165,30 +198,32 @@ class PPOLearner:
         ends = np.zeros((config.rollout_steps, count), dtype=np.bool_)
         for t in range(config.rollout_steps):
             seen.append(self._seen)
-            logits, value = self.network(*self._tensors(self._seen))
-            all_logs = torch.log_softmax(logits, 1).cpu()
-            action = torch.multinomial(all_logs.exp(), 1, generator=self._random)
-            actions.append(action[:, 0])
-            logs.append(all_logs.gather(1, action)[:, 0])
-            values.append(value.cpu().double().numpy())
-            steps = self._lanes.step(action[:, 0].numpy())
+            action, log, value = self.choose(self._seen)
+            actions.append(action)
+            logs.append(log)
+            values.append(value)
+            steps = self._lanes.step(action.numpy())
             self._seen, rewards[t], ends[t] = steps.choices, steps.rewards, steps.ended
             self._returns.add(steps.own, steps.ended)
-        after = self.network(*self._tensors(self._seen))[1].cpu().double().numpy()
+        values.append(self.network(*self._tensors(self._seen))[1].cpu().double().numpy())
+        return Rollout(seen, actions, logs, values, rewards, ends)
+
+    def _tensors_of(self, rollout: Rollout) -> _Played:
+        config = self._config
         advantage = advantages(
-            rewards, ends, np.array([*values, after]), (config.discount, config.gae_lambda)
+            rollout.rewards, rollout.ends, np.array(rollout.values), (config.discount, config.gae_lambda)
         )
-        target = torch.from_numpy(advantage + np.array(values)).float().flatten()
+        target = torch.from_numpy(advantage + np.array(rollout.values[:-1])).float().flatten()
         scaled = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
         rows, context, legal = (
-            torch.from_numpy(np.concatenate(arrays)) for arrays in zip(*seen, strict=True)
+            torch.from_numpy(np.concatenate(arrays)) for arrays in zip(*rollout.seen, strict=True)
         )
         there = (
             rows,
             context,
             legal,
-            torch.cat(actions),
-            torch.cat(logs),
+            torch.cat(list(rollout.actions)),
+            torch.cat(list(rollout.logs)),
             torch.from_numpy(scaled).float().flatten(),
             target,
         )

@@ -50,7 +50,7 @@ class ServiceOptions:
     remembered: int = 65_536
     """Decisions whose probability is remembered until their outcome is reported."""
     mind_refusals: bool = True
-    """Do not name nodes that refused such a task; see `policies.vector.answering`."""
+    """Do not name nodes that refused such a task; see `policies.vector.service_answers`."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class _Deciding:
 
     @property
     def key(self) -> object:
-        """The version, and the draw: see `answering.Decider`."""
+        """The version, and the draw: see `service_answers.VectorDecider`."""
         return self.live, self.draw
 
     def decide(self, mask: Bool | None) -> VectorAnswer:

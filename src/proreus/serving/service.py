@@ -58,7 +58,7 @@ class ServingOptions:
     service: ServiceOptions
     store: Path
     model: str = ""
-    """See `wanted.make_live`."""
+    """See `model_argument.make_live`."""
     policy: str = "learned"
     """The catalogue's policy behind /v1/decide."""
     learning: Learning | None = None

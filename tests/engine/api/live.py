@@ -35,7 +35,7 @@ from proreus.engine.runtimes.protocol import Capacity, NodeImages, PodRuntime
 from proreus.engine.runtimes.simulated.draws import Habits
 from proreus.engine.runtimes.simulated.runtime import SimulatedRuntime
 from proreus.engine.store.memory import MemoryStore
-from proreus.engine.watch.shared_informer import SharedInformer
+from proreus.engine.watch.informer import Informer
 from proreus.httpserver.certificate_authority import Authority
 from proreus.policies.policy_folders import PolicyFolders
 
@@ -157,7 +157,7 @@ def live(
 
 def _agents(registry: Registry, real: PodRuntime | None) -> tuple[list[asyncio.Task[None]], ResourceHost]:
     timers = LoopTimers()
-    informers = {kind: SharedInformer(registry, kind) for kind in {*FOLLOWED, *SWEPT, NODE, POD}}
+    informers = {kind: Informer(registry, kind) for kind in {*FOLLOWED, *SWEPT, NODE, POD}}
     capacity = Capacity(_AMOUNTS, _AMOUNTS)
     housed = [
         Housed(NodeSpec(name, f"10.0.0.{place}"), real or SimulatedRuntime(capacity, timers, _QUICK))
@@ -175,7 +175,7 @@ def _agents(registry: Registry, real: PodRuntime | None) -> tuple[list[asyncio.T
 class _Binder:
     """Binds every pod to the next node that takes pods."""
 
-    def __init__(self, registry: Registry, pods: SharedInformer, nodes: SharedInformer) -> None:
+    def __init__(self, registry: Registry, pods: Informer, nodes: Informer) -> None:
         self._registry, self._pods, self._nodes = registry, pods, nodes
         self._turn = 0
 

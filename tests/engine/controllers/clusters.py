@@ -35,7 +35,7 @@ from proreus.engine.store.protocol import (
     Unavailable,
     Unchanged,
 )
-from proreus.engine.watch.shared_informer import SharedInformer
+from proreus.engine.watch.informer import Informer
 from tests.engine.controllers.virtual_time import loop_now
 
 ROOM = Capacity({"cpu": "8", "memory": "32Gi", "pods": "110"}, {"cpu": "8", "memory": "32Gi", "pods": "110"})
@@ -90,7 +90,7 @@ class Cluster:
 
     registry: Registry
     timers: LoopTimers
-    informers: dict[Kind, SharedInformer]
+    informers: dict[Kind, Informer]
     store: MortalStore
     runtimes: dict[str, SimulatedRuntime] = field(default_factory=dict)
     hosts: dict[str, asyncio.Task[None]] = field(default_factory=dict)
@@ -117,7 +117,7 @@ class Cluster:
             if not keep_runtimes or name not in self.runtimes:
                 self.runtimes[name] = SimulatedRuntime(ROOM, self.timers, Habits(seed=1))
             nodes = [Housed(NodeSpec(name, "10.0.0.1"), self.runtimes[name])]
-            followed = {kind: SharedInformer(self.registry, kind) for kind in (POD, NODE)}
+            followed = {kind: Informer(self.registry, kind) for kind in (POD, NODE)}
             host = ResourceHost(self.registry, self.timers, nodes, followed)
             running = (shared_informer.run() for shared_informer in followed.values())
             self.hosts[name] = asyncio.create_task(_together(host.run(), *running))
@@ -140,7 +140,7 @@ async def cluster(
     await registry.prepare()
     timers = LoopTimers(loop.wall)
     kinds = dict.fromkeys((*KEPT, *NODES, *TASKS))
-    informers = {kind: SharedInformer(registry, kind) for kind in kinds}
+    informers = {kind: Informer(registry, kind) for kind in kinds}
     made = Cluster(registry, timers, informers, store)
     shells = [
         TaskHost(registry, timers, informers).run(),

@@ -24,7 +24,7 @@ from proreus.engine.runtimes.clock import LoopTimers
 from proreus.engine.runtimes.protocol import Capacity
 from proreus.engine.runtimes.simulated.runtime import SimulatedRuntime
 from proreus.engine.store.factory import open_store
-from proreus.engine.watch.shared_informer import SharedInformer
+from proreus.engine.watch.informer import Informer
 from tests.engine.controllers.clusters import deployment, template
 
 _NODES, _PODS, _AT_ONCE = 1000, 5000, 250
@@ -37,7 +37,7 @@ async def measure(address: str) -> None:
     store = await open_store(address)
     registry, timers = Registry(store), LoopTimers()
     await registry.prepare()
-    informers = {kind: SharedInformer(registry, kind) for kind in dict.fromkeys((*FOLLOWED, *OF_TASKS))}
+    informers = {kind: Informer(registry, kind) for kind in dict.fromkeys((*FOLLOWED, *OF_TASKS))}
     room = Capacity(_AMOUNTS, _AMOUNTS)
     nodes = [
         Housed(NodeSpec(f"n{number:04}", "10.0.0.1"), SimulatedRuntime(room, timers))
@@ -59,7 +59,7 @@ async def measure(address: str) -> None:
     await store.close()
 
 
-async def _starts(registry: Registry, pods: SharedInformer) -> None:
+async def _starts(registry: Registry, pods: Informer) -> None:
     names = [f"p{number}" for number in range(_PODS)]
     spec = template()["spec"]
     for at in range(0, _PODS, _AT_ONCE):
@@ -79,7 +79,7 @@ async def _starts(registry: Registry, pods: SharedInformer) -> None:
     print(f"{_PODS} pods bound and started on {_NODES} nodes: {message}")  # noqa: T201
 
 
-async def _replicas(registry: Registry, informers: dict[Kind, SharedInformer]) -> None:
+async def _replicas(registry: Registry, informers: dict[Kind, Informer]) -> None:
     cpu, begun = time.process_time(), time.monotonic()
     await registry.create(DEPLOYMENT, deployment(replicas=_PODS))
 

@@ -10,14 +10,14 @@ from proreus.engine.kubelet.instructions import (
     FinishDeletion,
     ForgetPod,
     Order,
-    RecordPodEvent,
     StartContainer,
     StartPod,
     StopPod,
     WakeAt,
     WriteStatus,
 )
-from proreus.engine.kubelet.status_writer import EventLimiter
+from proreus.engine.objects.event_recorder import EventLimiter, RecordEvent
+from proreus.engine.objects.kinds import POD
 from proreus.engine.objects.timestamps import timestamp
 from proreus.engine.runtimes.clock import Moment
 from proreus.engine.runtimes.pod_reports import first_attempt
@@ -251,18 +251,20 @@ def test_what_a_runtime_has_to_tell_of_a_container_becomes_an_event_once() -> No
     greeting = ContainerReport("main", Phase.WAITING, reason="ContainerCreating", started=WALL)
     greeting = greeting.with_notice(Notice("Normal", "Started", "Started container main"))
     orders = node.reported(told(greeting), at(1))
-    assert [(one.reason, one.container) for one in of(RecordPodEvent, orders)] == [("Started", "main")]
+    assert [(event.reason, event.field_path) for event in of(RecordEvent, orders)] == [
+        ("Started", "spec.containers{main}")
+    ]
     assert status(orders)["phase"] == "Pending"
     assert status(orders)["containerStatuses"][0]["state"] == {"waiting": {"reason": "ContainerCreating"}}
     failed = Notice("Warning", "FailedPostStartHook", "PostStartHook failed")
     greeting = replace(greeting, reason="PostStartHookError", message="no").with_notice(failed)
-    notes = of(RecordPodEvent, node.reported(told(greeting), at(2)))
+    notes = of(RecordEvent, node.reported(told(greeting), at(2)))
     assert [(one.type, one.reason, one.message) for one in notes] == [
         ("Warning", "FailedPostStartHook", "PostStartHook failed")
     ]
-    assert of(RecordPodEvent, node.reported(told(replace(ended(137), notices=greeting.notices)), at(3))) == []
+    assert of(RecordEvent, node.reported(told(replace(ended(137), notices=greeting.notices)), at(3))) == []
     again = replace(running(attempt=1), notices=(failed,))
-    notes = of(RecordPodEvent, node.reported(told(again), at(4)))
+    notes = of(RecordEvent, node.reported(told(again), at(4)))
     assert [one.reason for one in notes] == ["FailedPostStartHook"]
 
 
@@ -273,8 +275,8 @@ def test_what_happens_again_is_told_again_though_only_the_last_of_it_is_kept() -
     for turn in range(50):
         for _ in range(1 + turn % 3):
             report = report.with_notice(Notice("Warning", "Unhealthy", "Liveness probe failed: no"))
-        heard += len(of(RecordPodEvent, node.reported(told(report), at(turn))))
-        assert not of(RecordPodEvent, node.reported(told(report), at(turn))), (
+        heard += len(of(RecordEvent, node.reported(told(report), at(turn))))
+        assert not of(RecordEvent, node.reported(told(report), at(turn))), (
             "a report that comes twice is no news"
         )
     assert heard == sum(1 + turn % 3 for turn in range(50))
@@ -284,25 +286,25 @@ def test_what_happens_again_is_told_again_though_only_the_last_of_it_is_kept() -
 def test_a_container_that_waits_after_a_crash_is_told_once_for_each_crash() -> None:
     node = agent()
     node.pod(pod(), at(0))
-    assert not of(RecordPodEvent, node.reported(told(ended(1)), at(1))), "the first time it does not wait"
+    assert not of(RecordEvent, node.reported(told(ended(1)), at(1))), "the first time it does not wait"
     orders = node.reported(told(ended(1, attempt=1)), at(2))
-    (note,) = of(RecordPodEvent, orders)
+    (note,) = of(RecordEvent, orders)
     assert (note.type, note.reason) == ("Warning", "BackOff")
     assert note.message == "Back-off restarting failed container main in pod u1_default(u1)"
-    assert not of(RecordPodEvent, node.reported(told(ended(1, attempt=1)), at(3)))
+    assert not of(RecordEvent, node.reported(told(ended(1, attempt=1)), at(3)))
     node.tick(at(12))
-    assert len(of(RecordPodEvent, node.reported(told(ended(1, attempt=2)), at(13)))) == 1
+    assert len(of(RecordEvent, node.reported(told(ended(1, attempt=2)), at(13)))) == 1
 
 
 def test_only_what_runs_is_said_to_be_killed() -> None:
     node = agent()
     node.pod(pod(), at(0))
     node.reported(told(ContainerReport("main", Phase.WAITING, reason="ErrImagePull")), at(1))
-    assert not of(RecordPodEvent, node.pod(leaving(pod()), at(2)))
+    assert not of(RecordEvent, node.pod(leaving(pod()), at(2)))
     node = agent()
     node.pod(pod(), at(0))
     node.reported(told(running()), at(1))
-    notes = of(RecordPodEvent, node.pod(leaving(pod()), at(2)))
+    notes = of(RecordEvent, node.pod(leaving(pod()), at(2)))
     assert [(one.reason, one.message) for one in notes] == [("Killing", "Stopping container main")]
 
 
@@ -359,11 +361,17 @@ def test_the_digest_of_an_image_is_told_once_it_is_known() -> None:
 
 
 def test_so_much_is_told_of_a_pod_and_no_more() -> None:
-    sparing = EventLimiter()
-    assert [sparing.allows("u1", 0.0) for _ in range(30)] == [True] * 25 + [False] * 5
-    assert sparing.allows("u2", 0.0)
-    assert not sparing.allows("u1", 299.0)
-    assert sparing.allows("u1", 601.0) and sparing.allows("u1", 601.0) and not sparing.allows("u1", 601.0)
+    limiter = EventLimiter()
+
+    def allows(uid: str, now: float) -> bool:
+        event = RecordEvent(POD, {"metadata": {"uid": uid}}, "Warning", "Unhealthy", "no")
+        return limiter.due(event, now) is event
+
+    assert [allows("u1", 0.0) for _ in range(30)] == [True] * 25 + [False] * 5
+    assert allows("u2", 0.0)
+    assert not allows("u1", 299.0)
+    assert not allows("u1", 10.0), "a clock that was put back takes nothing away"
+    assert allows("u1", 605.0) and allows("u1", 605.0) and not allows("u1", 605.0)
 
 
 def test_a_pod_that_is_too_full_is_evicted() -> None:
@@ -373,13 +381,11 @@ def test_a_pod_that_is_too_full_is_evicted() -> None:
     message = 'Usage of EmptyDir volume "data" exceeds the limit "1Mi". '
     orders = node.reported(replace(told(running()), overfull=message), at(2))
     assert [one.grace for one in of(StopPod, orders)] == [1.0]
-    assert ("Warning", "Evicted", message) in [
-        (n.type, n.reason, n.message) for n in of(RecordPodEvent, orders)
-    ]
+    assert ("Warning", "Evicted", message) in [(n.type, n.reason, n.message) for n in of(RecordEvent, orders)]
     orders = node.reported(replace(told(ended(137)), overfull=message), at(3))
     shown = status(orders)
     assert (shown["phase"], shown["reason"], shown["message"]) == ("Failed", "Evicted", message)
-    assert not of(StartContainer, orders) and not of(RecordPodEvent, orders)
+    assert not of(StartContainer, orders) and not of(RecordEvent, orders)
 
 
 def test_what_is_never_to_run_twice_and_was_taken_away_has_ended() -> None:

@@ -13,6 +13,7 @@ from proreus.engine.objects.errors import StatusError
 from proreus.engine.objects.kinds import KINDS, Kind
 from proreus.engine.objects.registry import PatchType, Registry
 from proreus.engine.objects.schema.fields import Type, definitions
+from proreus.engine.objects.schema.structure import shaped
 from proreus.engine.objects.tables import table
 from tests.engine.objects.test_rules import ONE_OF_EACH
 from tests.engine.objects.worlds import NOW, with_registry
@@ -110,7 +111,7 @@ def test_any_object(kind: Kind, data: st.DataObject) -> None:
                 except StatusError:
                     continue
         try:
-            await registry.apply(*identity, patch, manager="any", force=True)
+            await registry.apply(*identity, shaped(kind, patch), manager="any", force=True)
         except StatusError:
             return
 

@@ -12,6 +12,7 @@ from proreus.engine.objects.errors import BadRequest, Conflict
 from proreus.engine.objects.kinds import CONFIG_MAP, DEPLOYMENT
 from proreus.engine.objects.patch.managed_fields import as_fields, leaves, paths_of
 from proreus.engine.objects.registry import PatchType, Registry
+from proreus.engine.objects.schema.structure import Shaped, shaped
 from tests.engine.objects.worlds import deployment, with_registry
 
 
@@ -20,7 +21,9 @@ def _stated(**spec: Any) -> dict[str, Any]:
 
 
 async def _apply(registry: Registry, stated: dict[str, Any], manager: str, **options: Any) -> dict[str, Any]:
-    return await registry.apply(DEPLOYMENT, "default", "web", stated, manager=manager, **options)
+    return await registry.apply(
+        DEPLOYMENT, "default", "web", shaped(DEPLOYMENT, stated), manager=manager, **options
+    )
 
 
 def _owner(obj: dict[str, Any], manager: str) -> dict[str, Any]:
@@ -138,7 +141,7 @@ def test_the_object_is_what_its_owners_last_stated(turns: list[tuple[str, dict[s
         left: dict[str, Any] = {}
         for manager, data in turns:
             left = await registry.apply(
-                CONFIG_MAP, "default", "c", {"data": data}, manager=manager, force=True
+                CONFIG_MAP, "default", "c", Shaped({"data": data}), manager=manager, force=True
             )
         return left
 
@@ -182,7 +185,9 @@ def test_owners_that_cannot_be_read_own_nothing(fields: Any) -> None:
         patch = {"data": {"b": "2"}}
         await registry.patch(CONFIG_MAP, "default", "a", patch, PatchType.MERGE, manager="patcher")
         stated = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"a": "3"}}
-        applied = await registry.apply(CONFIG_MAP, "default", "a", stated, manager="applier")
+        applied = await registry.apply(
+            CONFIG_MAP, "default", "a", shaped(CONFIG_MAP, stated), manager="applier"
+        )
         assert applied["data"] == {"a": "3", "b": "2"}
         assert _owner(applied, "applier")["fieldsV1"] == {"f:data": {"f:a": {}}}
         assert _owner(applied, "patcher")["fieldsV1"] == {"f:data": {"f:b": {}}}

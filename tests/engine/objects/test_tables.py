@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from proreus.engine.objects.events import EventNote, record
+from proreus.engine.objects.event_recorder import EventRecorder, RecordEvent
 from proreus.engine.objects.human_duration import duration
 from proreus.engine.objects.kinds import DEPLOYMENT, EVENT, JOB, KINDS, NODE, POD
 from proreus.engine.objects.registry import Registry
@@ -148,10 +148,13 @@ def test_ages(seconds: int, shown: str) -> None:
 def test_an_event_told_again_is_counted() -> None:
     async def scenario(registry: Registry) -> None:
         made = await registry.create(POD, pod())
-        note = EventNote(made, "FailedScheduling", "0/1 nodes are available", "Warning")
-        other = EventNote(made, "Scheduled", "assigned")
-        await record(registry, [note, other], "default-scheduler", NOW)
-        await record(registry, [note], "default-scheduler", NOW + 60)
+        failed = RecordEvent(POD, made, "Warning", "FailedScheduling", "0/1 nodes are available")
+        scheduled = RecordEvent(POD, made, "Normal", "Scheduled", "assigned")
+        clock = [NOW]
+        recorder = EventRecorder(registry, "default-scheduler", lambda: clock[0])
+        await recorder.commit((), [failed, scheduled])
+        clock[0] += 60
+        await recorder.commit((), [failed])
         events = (await registry.list(EVENT, "default")).items
         counts = {event["reason"]: event["count"] for event in events}
         assert counts == {"FailedScheduling": 2, "Scheduled": 1}

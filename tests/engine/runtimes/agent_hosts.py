@@ -14,7 +14,7 @@ from proreus.engine.kubelet.node_status import NodeSpec
 from proreus.engine.objects.registry import Registry
 from proreus.engine.runtimes.clock import LoopTimers
 from proreus.engine.runtimes.protocol import PodRuntime
-from proreus.engine.watch.shared_informer import SharedInformer
+from proreus.engine.watch.informer import Informer
 from tests.engine.runtimes.benches import NODE, PATIENCE
 
 
@@ -32,7 +32,7 @@ async def until(true: Callable[[], Awaitable[Any]]) -> Any:
 @asynccontextmanager
 async def hosted(runtime: PodRuntime, registry: Registry) -> AsyncIterator[ResourceHost]:
     """The agent of the runtime's node; the runtime stays open."""
-    informers = {kind: SharedInformer(registry, kind) for kind in FOLLOWED}
+    informers = {kind: Informer(registry, kind) for kind in FOLLOWED}
     spec = NodeSpec(NODE, "127.0.0.1")
     host = ResourceHost(registry, LoopTimers(), [Housed(spec, runtime)], informers)
     running = [asyncio.create_task(informer.run()) for informer in informers.values()]

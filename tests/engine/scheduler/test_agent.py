@@ -23,7 +23,7 @@ from proreus.engine.scheduler.agent import AgentOptions, SchedulingAgent
 from proreus.engine.scheduler.decider import Decider
 from proreus.engine.store.memory import MemoryStore
 from proreus.engine.store.protocol import Committed, KeyValue, Operation, Unavailable, Unchanged
-from proreus.engine.watch.informer import Informer, ObjectChange
+from proreus.engine.watch.informer import Hear, Informer
 from tests.engine.scheduler.objects import Object, node, pod
 
 QUICK = LeaseTimes(lease=0.3, renew=0.2, retry=0.03)
@@ -204,6 +204,13 @@ def test_another_policy_is_chosen_live() -> None:
     asyncio.run(play())
 
 
+def following_informer(registry: Registry, hear: Hear) -> Informer:
+    """Of pods."""
+    informer = Informer(registry, POD)
+    informer.subscribe(hear)
+    return informer
+
+
 class Watcher:
     """Sees every state that pods were ever in, and that no law is broken in any of them."""
 
@@ -212,12 +219,12 @@ class Watcher:
         self.where: dict[str, str] = {}
         self.cost: dict[str, int] = {}
 
-    def see(self, told: ObjectChange) -> None:
-        metadata, spec = told.object["metadata"], told.object["spec"]
+    def see(self, event: ObjectEvent) -> None:
+        metadata, spec = event.object["metadata"], event.object["spec"]
         uid, where = metadata["uid"], spec.get("nodeName", "")
         before = self.where.get(uid, "")
         assert not before or before == where, f"{metadata['name']} was bound to {before}, then to {where}"
-        if told.gone:
+        if event.type == "DELETED":
             if before:
                 self.load[before] -= self.cost[uid]
             self.where.pop(uid, None)
@@ -246,7 +253,7 @@ def test_under_churn_no_pod_is_bound_twice_and_no_capacity_exceeded(seed: int) -
     async def play() -> None:
         registry = await a_registry(*(node(f"n{k}", "4") for k in range(5)))
         watcher = Watcher(4000)
-        informer = Informer(registry, POD, watcher.see)
+        informer = following_informer(registry, watcher.see)
         following = asyncio.create_task(informer.run())
         async with running(agent_of(registry, events=False)):
             await churn(registry, random.Random(seed), 150)
@@ -278,7 +285,7 @@ def test_two_agents_with_the_leader_killed_again_and_again(seed: int) -> None:
         rng = random.Random(seed)
         registry = await a_registry(*(node(f"n{k}", "4") for k in range(5)))
         watcher = Watcher(4000)
-        following = asyncio.create_task(Informer(registry, POD, watcher.see).run())
+        following = asyncio.create_task(following_informer(registry, watcher.see).run())
         agents = {name: agent_of(registry, name, events=False) for name in "ab"}
         tasks = {name: asyncio.create_task(agent.run()) for name, agent in agents.items()}
         working = asyncio.create_task(churn(registry, rng, 200))
@@ -378,13 +385,13 @@ def test_an_informer_tells_each_change_once_also_over_a_gap() -> None:
         store = MemoryStore()
         registry = Registry(store)
         await registry.prepare()
-        object_changes: list[ObjectChange] = []
-        informer = Informer(registry, POD, object_changes.append)
+        events: list[ObjectEvent] = []
+        informer = following_informer(registry, events.append)
         task = asyncio.create_task(informer.run())
         await informer.synced.wait()
         for name in ("a", "b"):
             await registry.create(POD, fresh(pod(name)))
-        await until(lambda: _told(object_changes, 2))
+        await until(lambda: _told(events, 2))
         task.cancel()
         await asyncio.wait([task])
         await registry.delete(POD, "default", "a")
@@ -392,13 +399,11 @@ def test_an_informer_tells_each_change_once_also_over_a_gap() -> None:
         await registry.delete(POD, "default", "b")
         await registry.create(POD, fresh(pod("b")))
         again = asyncio.create_task(informer.run())
-        await until(lambda: _told(object_changes, 6))
-        changes = [
-            (object_change.object["metadata"]["name"], object_change.gone) for object_change in object_changes
-        ]
-        assert changes[2:] == [("a", True), ("b", True), ("b", False), ("c", False)]
+        await until(lambda: _told(events, 6))
+        changes = [(event.object["metadata"]["name"], event.type) for event in events]
+        assert changes[2:] == [("a", "DELETED"), ("b", "DELETED"), ("b", "ADDED"), ("c", "ADDED")]
         await informer.resync()
-        assert len(object_changes) == 6, "nothing new"
+        assert len(events) == 6, "nothing new"
         assert {name for _, name in informer.objects} == {"b", "c"}
         again.cancel()
         await asyncio.wait([again])
@@ -408,8 +413,8 @@ def test_an_informer_tells_each_change_once_also_over_a_gap() -> None:
     asyncio.run(play())
 
 
-async def _told(object_changes: list[ObjectChange], count: int) -> bool:
-    return len(object_changes) >= count
+async def _told(events: list[ObjectEvent], count: int) -> bool:
+    return len(events) >= count
 
 
 class Forgetful(Registry):
@@ -433,17 +438,13 @@ def test_an_informer_lists_again_where_the_history_is_gone() -> None:
     async def play() -> None:
         registry = Forgetful(MemoryStore())
         await registry.prepare()
-        object_changes: list[ObjectChange] = []
-        informer = Informer(registry, POD, object_changes.append)
+        events: list[ObjectEvent] = []
+        informer = following_informer(registry, events.append)
         task = asyncio.create_task(informer.run())
-        await until(lambda: _told(object_changes, 2))
+        await until(lambda: _told(events, 2))
         await registry.create(POD, fresh(pod("seen")))
-        await until(lambda: _told(object_changes, 3))
-        assert [object_change.object["metadata"]["name"] for object_change in object_changes] == [
-            "unseen-1",
-            "unseen-0",
-            "seen",
-        ]
+        await until(lambda: _told(events, 3))
+        assert [event.object["metadata"]["name"] for event in events] == ["unseen-1", "unseen-0", "seen"]
         assert informer.relisted == 2
         task.cancel()
         await asyncio.wait([task])
@@ -454,7 +455,7 @@ def test_an_informer_lists_again_where_the_history_is_gone() -> None:
 def test_an_informer_ends_when_told_to_also_amid_a_resync() -> None:
     async def play() -> None:
         registry = await a_registry(node("one"))
-        informer = Informer(registry, POD, lambda object_change: None)
+        informer = Informer(registry, POD)
         task = asyncio.create_task(informer.run())
         await informer.synced.wait()
         await asyncio.sleep(0.01)

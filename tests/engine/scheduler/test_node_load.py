@@ -25,7 +25,7 @@ from proreus.engine.scheduler.core import SchedulingCore, SchedulingOptions
 from proreus.engine.scheduler.instructions import BindPodTo, ObjectDeleted, ObjectUpdated
 from proreus.engine.scheduler.node_load import SILENT_SECONDS, UNMEASURED_SECONDS, Loads, read_load
 from proreus.engine.store.memory import MemoryStore
-from proreus.engine.watch.shared_informer import SharedInformer
+from proreus.engine.watch.informer import Informer
 from proreus.worlds.pods.encoding.pair import MEASURED_LOAD, PAIR_FEATURES, cluster_scale, encode_pair
 from proreus.worlds.pods.state.open.values import MeasuredLoad
 from tests.engine.scheduler.objects import Object, node, on, pod
@@ -106,7 +106,7 @@ def test_in_a_running_engine_what_nodes_measure_decides(
     async def play() -> None:
         registry, timers = Registry(MemoryStore()), LoopTimers()
         await registry.prepare()
-        informers = {kind: SharedInformer(registry, kind) for kind in FOLLOWED}
+        informers = {kind: Informer(registry, kind) for kind in FOLLOWED}
         nodes = [Housed(NodeSpec(name, "10.0.0.1"), SimulatedRuntime(room, timers)) for name in ("a", "b")]
         options = AgentOptions(SchedulingOptions(default=Chosen("kube_plus")), identity="x")
         agent = SchedulingAgent(registry, options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -66,16 +67,15 @@ def test_a_file_is_what_is_simulated(tmp_path: Path) -> None:
     assert again.control.interval == 20.0, "a flag beats the file"
 
 
-def test_what_a_file_leaves_out_is_as_the_scenario_has_it(tmp_path: Path) -> None:
+def test_what_a_file_leaves_out_is_as_the_document_or_the_scenario_has_it(tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text(
         "applications:\n  - application_id: 0\n    scaling_manager: {scale_up_delay: 30}\n"
     )
     inference_scenario = InferenceFlags(cluster=tmp_path / "cluster.yaml").chosen("surge")
     plain = InferenceFlags().chosen("surge")
-    assert (
-        inference_scenario.machines == plain.machines
-        and inference_scenario.control.limits == plain.control.limits
-    )
+    machines = replace(inference_scenario.machines, drain_check_seconds=plain.machines.drain_check_seconds)
+    assert machines == plain.machines
+    assert inference_scenario.control.limits == replace(plain.control.limits, most_in_total=100)
     assert inference_scenario.control.start.provision_seconds == 30.0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from proreus.worlds.inference.document import (
     RLStateCollector,
     TraceRLSimulator,
 )
+from proreus.worlds.inference.document.agent import PPOAgent
 from proreus.worlds.inference.document.state import FEATURES, IntervalSeen
 from proreus.worlds.inference.model.requests import RequestTrace, trace_of
 from proreus.worlds.inference.model.start_up import Limits, starting_within
@@ -165,19 +167,18 @@ def test_rl_simulator_full_cycle() -> None:
         round(reward, 9) for reward in sim.agent.buffer.rewards
     ]
     assert len(application.cluster.rows()) == 400, "what is under way is served to its end"
-    assert sim.agent.figures["entropy"] > 0
+    assert isinstance(sim.agent, PPOAgent) and not sim.agent.figures, "one pass is too little to learn from"
 
 
 def test_an_agent_goes_on_learning_from_pass_to_pass_and_the_seed_decides() -> None:
     found = []
     for _ in range(2):
-        agent, returns = None, []
+        agent, returns = PPOAgent({"max_total_instances": 12}, passes=2), []
         for _ in range(3):
             sim = simulator(served(requests(2, 200, rate=4.0))[0], agent)
             sim.run()
-            agent = sim.agent
             returns.append(sum(reward.total for reward in sim.rewards))
-        assert agent is not None and len(agent.buffer.rewards) == 24
+        assert len(agent.buffer.rewards) == 24 and agent.figures["entropy"] > 0
         assert np.array_equal(agent.buffer.states[8], agent.buffer.states[0]), (
             "a pass begins at the beginning"
         )
@@ -185,7 +186,7 @@ def test_an_agent_goes_on_learning_from_pass_to_pass_and_the_seed_decides() -> N
     assert found[0] == found[1]
 
 
-def simulator(application: Application, agent: object = None) -> TraceRLSimulator:
+def simulator(application: Application, agent: PPOAgent | None = None) -> TraceRLSimulator:
     """Eight decisions."""
     return TraceRLSimulator(
         trace=application.cluster.trace,
@@ -195,7 +196,7 @@ def simulator(application: Application, agent: object = None) -> TraceRLSimulato
         arbiter="no_op",
         end_time=80.0,
         rl_config={"max_total_instances": 12},
-        agent=agent,  # type: ignore[arg-type]
+        agent=agent,
     )
 
 
@@ -205,8 +206,6 @@ def test_what_does_not_belong_together_is_refused() -> None:
         TraceRLSimulator(requests(9), application.cluster, {0: application})
     with pytest.raises(UsageError, match="no decision"):
         TraceRLSimulator(application.cluster.trace, application.cluster, {0: application}, end_time=5.0)
-    with pytest.raises(UsageError, match="no_op"):
-        TraceRLSimulator(application.cluster.trace, application.cluster, {0: application}, router="smart")
 
 
 def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -216,7 +215,8 @@ def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     example["main"]()
     said = capsys.readouterr().out
     assert "[Action] Added prompt instance 4 on server 4" in said and "'active_instances': 5" in said
-    assert said.count("30 decisions, mean reward -0.") == 2
+    assert len(re.findall(r"30 decisions, mean reward [+-]0\.0", said)) == 2
+    assert re.search(r"taken up again: mean reward [+-]0\.0", said)
 
 
 def test_the_names_are_offered_beside_the_environments() -> None:

@@ -31,9 +31,8 @@ def managed(
 def test_an_instance_comes_and_goes_with_its_server() -> None:
     cluster, manager, lines = managed(Limits())
     cluster.advance(1.0)
-    found = manager.scale_up_full(tag="token")
-    assert found is not None
-    server, instance = found
+    server, instance = manager.scale_up_full(tag="token")
+    assert server is not None and instance is not None
     assert (server.server_id, instance.instance_id, instance.tag) == (4, 4, "token")
     assert manager.get_status_summary() == {
         "active_instances": 4,
@@ -74,7 +73,7 @@ def test_a_starting_instance_gets_no_work_and_an_active_one_does() -> None:
 
 def test_what_is_blocked_is_said() -> None:
     _, manager, lines = managed(Limits(least=2, most_in_total=4))
-    assert manager.scale_up_full(tag="prompt") is None
+    assert manager.scale_up_full(tag="prompt") == (None, None)
     assert not manager.scale_down_full(manager.victims("prompt")[0])
     assert lines == [
         "[Action Blocked] Max cluster size reached (4)",
@@ -84,8 +83,8 @@ def test_what_is_blocked_is_said() -> None:
 
 def test_a_provider_without_servers_says_no() -> None:
     _, manager, lines = managed(Limits(servers=(("one", 5),)))
-    assert manager.scale_up_full(tag="prompt") is not None
-    assert manager.scale_up_full(tag="token") is None
+    assert manager.scale_up_full(tag="prompt")[1] is not None
+    assert manager.scale_up_full(tag="token") == (None, None)
     assert manager.refused == 1 and lines[-1] == "[Action Blocked] No capacity for one"
 
 

@@ -18,15 +18,17 @@ pytest.importorskip("gymnasium", reason="needs the extra learn")
 import gymnasium
 import torch
 
-from proreus import envs
-from proreus.envs import QmixAgent, SchedEnv, SchedEnvs, VectorMAC, action_REGISTRY, linear_decay
+from proreus.envs import SchedEnv
+from proreus.learning.optimiser import linear_decay
 from proreus.learning.qmix import QMIXConfig, qmix
 from proreus.model.errors import UsageError
 from proreus.policies.networks.row_networks import QMIXNetwork
 from proreus.worlds.vms.datasets.generator import generate_vms
+from proreus.worlds.vms.document import QmixAgent, SchedEnvs, VectorMAC, action_REGISTRY
 from proreus.worlds.vms.policies.bidder import SIZES
 from tests.worlds.vms.server_cases import packing_servers
 
+IMPORTS = "from proreus.envs import DeployEnv, QmixAgent, SchedEnv, VectorMAC, action_REGISTRY, linear_decay"
 ARGS = SimpleNamespace(N=5, cpu=40, mem=90)
 CONTROLLER = """
 class NotesMAC(VectorMAC):
@@ -79,7 +81,8 @@ def state_of(side_by_side: SchedEnvs) -> dict[str, Any]:
 
 
 def test_the_class_of_the_notes_runs_as_it_is_written() -> None:
-    made = run(CONTROLLER, VectorMAC=VectorMAC, action_REGISTRY=action_REGISTRY)["NotesMAC"](ARGS)
+    made = run(f"{IMPORTS}\n{CONTROLLER}")["NotesMAC"](ARGS)
+    assert isinstance(made, VectorMAC)
     side_by_side = many()
     side_by_side.reset([0, 50, 100, 150])
     action = run(STEP, envs=side_by_side, mac=made, eps=0.5)["action"]
@@ -147,7 +150,8 @@ def test_a_request_of_the_space_of_the_notes_is_that_of_the_first_choice(double:
 
 def test_epsilon_follows_the_line_of_the_notes() -> None:
     said: list[float] = []
-    run(SCHEDULE, MaxEpoch=101, MAX_EPOCH=100, linear_decay=linear_decay, said=said)
+    assert run(IMPORTS)["linear_decay"] is linear_decay
+    run(f"{IMPORTS}\n{SCHEDULE}", MaxEpoch=101, MAX_EPOCH=100, said=said)
     assert (said[0], said[25], said[90], said[100]) == (0.9, 0.5, 0.2, 0.2)
     assert said[10] == pytest.approx(0.9 - 0.4 * 10 / 25) and said[50] == pytest.approx(0.5 - 0.3 * 25 / 65)
 
@@ -183,7 +187,7 @@ def test_trained_agents_decide_behind_it() -> None:
 
 
 def test_the_same_controller_moves_pods_in_deploy_env() -> None:
-    rows = gymnasium.make_vec("proreus/Rebalance-v0", num_envs=2, scenario="serial@3", horizon=2, pool=1)
+    rows: Any = gymnasium.make_vec("proreus/Rebalance-v0", num_envs=2, scenario="serial@3", horizon=2, pool=1)
     observations, _ = rows.reset(seed=1)
     mac, total = VectorMAC.of(rows, seed=1), np.zeros(2)
     for _ in range(12):
@@ -201,4 +205,3 @@ def test_what_is_missing_or_of_another_shape_is_named() -> None:
         VectorMAC(ARGS).forward({}, True)
     with pytest.raises(UsageError, match="2 of them for 4"):
         many().reset([0, 1])
-    assert envs.VectorMAC is VectorMAC

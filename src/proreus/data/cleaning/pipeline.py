@@ -1,7 +1,7 @@
 """Cleans a request log or a monitor export into windows per pod, in memory that does not grow with the file.
 
-The way of a row: `csv_blocks` cuts the file into cells, `rows` reads them, `clock` checks its
-time, `windows` holds it until its window closes, `units` judges its magnitude, `summary` hands
+The way of a row: `csv_blocks` cuts the file into cells, `rows` reads them, `clock_repair` checks its
+time, `open_windows` holds it until its window closes, `unit_repair` judges its magnitude, `aggregation` hands
 it to a pod and sums the window. Every fault on the way is told to the `Report`.
 """
 

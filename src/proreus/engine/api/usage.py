@@ -72,26 +72,26 @@ class MeasuredUsage:
     async def nodes(self) -> list[NodeMeasured]:
         """Those that are well and have been measured, by name."""
         leases = {lease["metadata"]["name"]: lease for lease in await self._leases()}
-        told = await self._told()
+        measures = await self._told()
         nodes = (await self._registry.list(NODE)).items
-        return list(_measured_nodes(nodes, leases, told))
+        return list(_measured_nodes(nodes, leases, measures))
 
     async def node(self, name: str) -> NodeMeasured:
         """One of them; `NotFound`."""
         node = await self._registry.get(NODE, "", name)
         lease = await self._registry.get(LEASE, LEASE_NAMESPACE, name)
         note = await self._notes.get(name)
-        told = {} if note is None else {name: _decoded(note)}
-        for measured_node in _measured_nodes([node], {name: lease}, told):
+        measures = {} if note is None else {name: _decoded(note)}
+        for measured_node in _measured_nodes([node], {name: lease}, measures):
             return measured_node
         raise NotFound(f'nodes.metrics.k8s.io "{name}" not found', kind="nodes.metrics.k8s.io", name=name)
 
     async def pods(self, namespace: str = "") -> list[PodMeasured]:
         """Those that run and have been measured, by namespace and name."""
         nodes = {node.node["metadata"]["name"]: node.at for node in await self.nodes()}
-        told = {name: measures for name, measures in (await self._told()).items() if name in nodes}
+        by_node = {name: measures for name, measures in (await self._told()).items() if name in nodes}
         pods = (await self._registry.list(POD, namespace)).items
-        return list(_measured_pods(pods, nodes, told))
+        return list(_measured_pods(pods, nodes, by_node))
 
     async def pod(self, namespace: str, name: str) -> PodMeasured:
         """One of them; `NotFound`."""
@@ -108,11 +108,11 @@ class MeasuredUsage:
 
     async def containers(self) -> dict[str, tuple[Use, ...]]:
         """What is told of each pod's containers, by its uid."""
-        found: dict[str, list[Use]] = {}
+        by_pod: dict[str, list[Use]] = {}
         for measures in (await self._told()).values():
             for use in measures.containers:
-                found.setdefault(use.uid, []).append(use)
-        return {uid: tuple(uses) for uid, uses in found.items()}
+                by_pod.setdefault(use.uid, []).append(use)
+        return {uid: tuple(uses) for uid, uses in by_pod.items()}
 
     async def _leases(self) -> list[Object]:
         return (await self._registry.list(LEASE, LEASE_NAMESPACE)).items
@@ -123,9 +123,9 @@ class MeasuredUsage:
 
 def load_of(lease: Mapping[str, Any]) -> tuple[int, int] | None:
     """CPU and memory that a node's lease tells of; None where it tells nothing that can be read."""
-    told = lease["metadata"].get("annotations") or {}
+    annotations = lease["metadata"].get("annotations") or {}
     try:
-        return parse_quantity(told[USED_CPU], scale=1000), parse_quantity(told[USED_MEMORY])
+        return parse_quantity(annotations[USED_CPU], scale=1000), parse_quantity(annotations[USED_MEMORY])
     except (KeyError, ValueError):
         return None
 
@@ -138,7 +138,7 @@ def _decoded(note: bytes) -> Measures:
 
 
 def _measured_nodes(
-    nodes: Iterable[Object], leases: Mapping[str, Object], told: Mapping[str, Measures]
+    nodes: Iterable[Object], leases: Mapping[str, Object], by_node: Mapping[str, Measures]
 ) -> Iterable[NodeMeasured]:
     for node in nodes:
         name = node["metadata"]["name"]
@@ -146,7 +146,7 @@ def _measured_nodes(
         load = None if lease is None else load_of(lease)
         if lease is None or load is None or not _ready(node):
             continue
-        measures = told.get(name, Measures(NodeUse()))
+        measures = by_node.get(name, Measures(NodeUse()))
         cpu, memory = load
         at = str(lease["spec"].get("renewTime") or "")
         use = replace(measures.node, cpu=cpu, memory=memory)
@@ -154,18 +154,18 @@ def _measured_nodes(
 
 
 def _measured_pods(
-    pods: Iterable[Object], nodes: Mapping[str, str], told: Mapping[str, Measures]
+    pods: Iterable[Object], nodes: Mapping[str, str], by_node: Mapping[str, Measures]
 ) -> Iterable[PodMeasured]:
     containers: dict[str, list[Use]] = {}
     beside: dict[str, PodUse] = {}
-    for measures in told.values():
+    for measures in by_node.values():
         for use in measures.containers:
             containers.setdefault(use.uid, []).append(use)
         beside.update((pod_use.uid, pod_use) for pod_use in measures.pods)
     for pod in pods:
         uid, node = pod["metadata"]["uid"], pod["spec"].get("nodeName") or ""
         if uid in containers and node in nodes:
-            minutes = told[node].trends.get(uid, Trend()) if node in told else Trend()
+            minutes = by_node[node].trends.get(uid, Trend()) if node in by_node else Trend()
             uses = tuple(containers[uid])
             yield PodMeasured(pod, nodes[node], uses, beside.get(uid, PodUse(uid)), minutes)
 

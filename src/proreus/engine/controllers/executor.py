@@ -15,7 +15,7 @@ from proreus.engine.controllers.instructions import (
 from proreus.engine.leader_election import Term
 from proreus.engine.objects.error_messages import check_preconditions
 from proreus.engine.objects.errors import Fenced, StatusError
-from proreus.engine.objects.event_recorder import EventRecorder, PendingEvent
+from proreus.engine.objects.event_recorder import EventRecorder
 from proreus.engine.objects.intents import Change, DeletionTerms, Intent
 from proreus.engine.objects.metadata import Object, name_of, namespace_of, uid_of
 from proreus.engine.objects.registry import Outcome, Registry
@@ -26,23 +26,26 @@ async def carry_out(
 ) -> list[Outcome]:
     """What became of each; term: None where nobody else could lead."""
     outcomes: dict[int, Outcome] = {}
-    wants: dict[int, Intent] = {}
+    intents: dict[int, Intent] = {}
+    events: dict[int, RecordEvent] = {}
     for place, instruction in enumerate(instructions):
+        if isinstance(instruction, RecordEvent):
+            events[place] = instruction
+            continue
         try:
-            wants[place] = await _want(registry, recorder, instruction)
+            intents[place] = await _intent(registry, instruction)
         except StatusError as refusal:
             outcomes[place] = refusal
-    settled = await registry.commit_each(list(wants.values()), None if term is None else term.fence)
-    if term is not None and any(isinstance(outcome, Fenced) for outcome in settled):
+    fence = None if term is None else term.fence
+    done, recorded = await recorder.commit(list(intents.values()), list(events.values()), fence)
+    if term is not None and any(isinstance(outcome, Fenced) for outcome in (*done, *recorded)):
         term.fenced()
-    outcomes.update(zip(wants, settled, strict=True))
-    for place, want in wants.items():
-        if isinstance(instructions[place], RecordEvent) and isinstance(outcomes[place], StatusError):
-            recorder.forget(want.key.rsplit("/", 1)[-1])
+    outcomes.update(zip(intents, done, strict=True))
+    outcomes.update(zip(events, recorded, strict=True))
     return [outcomes[place] for place in range(len(instructions))]
 
 
-async def _want(registry: Registry, recorder: EventRecorder, instruction: Instruction) -> Intent:
+async def _intent(registry: Registry, instruction: CreateObject | UpdateObject | DeleteObject) -> Intent:
     match instruction:
         case CreateObject(kind, obj):
             return await registry.creating(kind, obj)
@@ -52,8 +55,6 @@ async def _want(registry: Registry, recorder: EventRecorder, instruction: Instru
         case DeleteObject(kind, obj, grace, propagation, disruption):
             terms = DeletionTerms(uid_of(obj), "", grace, propagation, disruption)
             return registry.deleting(kind, namespace_of(obj), name_of(obj), terms)
-        case RecordEvent(kind, about, type_, reason, message):
-            return await recorder.want(PendingEvent(kind, about, type_, reason, message))
         case _:
             assert_never(instruction)
 

@@ -8,9 +8,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from proreus.engine.objects.event_recorder import RecordEvent
 from proreus.engine.objects.intents import Disruption
 from proreus.engine.objects.kinds import Kind
 from proreus.engine.objects.metadata import Object
+
+__all__ = [
+    "CreateObject",
+    "DeleteObject",
+    "Instruction",
+    "ReconcileResult",
+    "RecordEvent",
+    "UpdateObject",
+    "sooner",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +51,6 @@ class DeleteObject:
     propagation: str = "Background"
     disruption: Disruption | None = None
     """Of a pod: why it has to go though it did nothing wrong."""
-
-
-@dataclass(frozen=True, slots=True)
-class RecordEvent:
-    """An event for people."""
-
-    kind: Kind
-    about: Object
-    type: str
-    reason: str
-    message: str
 
 
 Instruction = CreateObject | UpdateObject | DeleteObject | RecordEvent

@@ -12,12 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from proreus.engine.kubelet.admission import shortage
-from proreus.engine.kubelet.events import ContainerEvents, killings
+from proreus.engine.kubelet.events import ContainerEvents, killings, pod_event
 from proreus.engine.kubelet.instructions import (
     FinishDeletion,
     ForgetPod,
     Order,
-    RecordPodEvent,
     StartContainer,
     StartPod,
     StopPod,
@@ -106,7 +105,7 @@ class ResourceAgent:
             short = shortage(held.asked, self._taken(but=held), self._allocatable)
             if short is not None:
                 held.verdict = NodeVerdict(short[0], short[1])
-                return [RecordPodEvent(pod, "Warning", *short), *self._told(held)]
+                return [pod_event(pod, "Warning", *short), *self._told(held)]
         held.pod = pod
         return list(self._forward(held, now))
 
@@ -173,13 +172,13 @@ class ResourceAgent:
             if now.steady >= held.deadline:
                 message = "Pod was active on the node longer than the specified deadline"
                 held.verdict = NodeVerdict("DeadlineExceeded", message)
-                yield RecordPodEvent(held.pod, "Normal", "DeadlineExceeded", message)
+                yield pod_event(held.pod, "Normal", "DeadlineExceeded", message)
             else:
                 yield WakeAt(held.deadline)
         if held.verdict is None and held.phase not in TERMINAL and held.report is not None:
             if held.report.overfull:
                 held.verdict = NodeVerdict("Evicted", held.report.overfull)
-                yield RecordPodEvent(held.pod, "Warning", "Evicted", held.report.overfull)
+                yield pod_event(held.pod, "Warning", "Evicted", held.report.overfull)
         if held.verdict is not None:
             if self._runs(held):
                 evicted = held.verdict.reason == "Evicted"

@@ -66,13 +66,13 @@ class GpuAllocation:
     def _taken(self, standing: PodRecord, name: str) -> set[str]:
         """By whomever else; what the pod's own init containers had is the next container's."""
         inits = _passing(standing.pod)
-        found = {
+        taken = {
             id for other, ids in standing.gpus.items() if other != name and other not in inits for id in ids
         }
         for uid, pod in self._holders.items():
             if pod is not standing and not (self._pods.get(uid) is pod and _rests(pod)):
-                found.update(id for ids in pod.gpus.values() for id in ids)
-        return found
+                taken.update(id for ids in pod.gpus.values() for id in ids)
+        return taken
 
     def _note(self, standing: PodRecord, name: str, ids: tuple[str, ...]) -> None:
         """On the disk first: an agent that is killed now must not hand them out again."""
@@ -93,7 +93,7 @@ def _wanted(container: Mapping[str, Any]) -> int:
 def _passing(pod: Mapping[str, Any]) -> set[str]:
     """Init containers that are through before the others begin."""
     inits = pod["spec"].get("initContainers") or ()
-    return {str(one["name"]) for one in inits if one.get("restartPolicy") != "Always"}
+    return {str(container["name"]) for container in inits if container.get("restartPolicy") != "Always"}
 
 
 def _rests(standing: PodRecord) -> bool:

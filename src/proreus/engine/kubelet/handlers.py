@@ -33,7 +33,7 @@ class Reached:
 
 async def run_exec(reached: Reached, spec: Mapping[str, Any], limit: float) -> tuple[int, str]:
     """The exit code, and the beginning of what it printed; raises `RuntimeRefused`, `ValueError`."""
-    command = [str(one) for one in spec.get("command") or ()]
+    command = [str(word) for word in spec.get("command") or ()]
     if not command:
         raise ValueError("there is no command to execute")
     done = await reached.execute(command, limit)
@@ -142,7 +142,7 @@ def port_of(container: Mapping[str, Any], port: object) -> int:
         if not 0 < number <= _LARGEST_PORT:
             raise ValueError(f"{number} is not a port")
         return number
-    for one in container.get("ports") or ():
-        if one.get("name") == port:
-            return int(one["containerPort"])
+    for stated in container.get("ports") or ():
+        if stated.get("name") == port:
+            return int(stated["containerPort"])
     raise ValueError(f"the container has no port {port!r}")

@@ -20,8 +20,8 @@ class HookFailed(ProreusError):
 
 def hook_of(container: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
     """The handler of `postStart` or `preStop`, where the container has it."""
-    found: Mapping[str, Any] | None = (container.get("lifecycle") or {}).get(name)
-    return found or None
+    hook: Mapping[str, Any] | None = (container.get("lifecycle") or {}).get(name)
+    return hook or None
 
 
 async def run_hook(handler: Mapping[str, Any], reached: Reached) -> None:

@@ -16,7 +16,6 @@ from proreus.engine.kubelet.instructions import (
     FinishDeletion,
     ForgetPod,
     Order,
-    RecordPodEvent,
     StartContainer,
     StartPod,
     StopPod,
@@ -28,7 +27,7 @@ from proreus.engine.kubelet.node_status import looks_well
 from proreus.engine.kubelet.status_writer import StatusWriter
 from proreus.engine.kubelet.usage.reporter import UsageReporter
 from proreus.engine.objects.errors import Unserviceable
-from proreus.engine.objects.event_recorder import EventRecorder
+from proreus.engine.objects.event_recorder import EventLimiter, EventRecorder, RecordEvent
 from proreus.engine.objects.kinds import NODE, POD, Kind
 from proreus.engine.objects.metadata import Object, name_of, uid_of
 from proreus.engine.objects.registry import ObjectEvent, Registry
@@ -43,7 +42,7 @@ from proreus.engine.runtimes.protocol import (
     RuntimeRefused,
 )
 from proreus.engine.runtimes.stats import TOPIC, Trend
-from proreus.engine.watch.shared_informer import SharedInformer
+from proreus.engine.watch.informer import Informer
 from proreus.engine.wire.duplex import Connection
 
 FOLLOWED = (POD, NODE)
@@ -58,7 +57,7 @@ class ResourceHost:
         registry: Registry,
         timers: Timers,
         nodes: Iterable[Housed],
-        informers: Mapping[Kind, SharedInformer],
+        informers: Mapping[Kind, Informer],
         process: str = "",
     ) -> None:
         """process: in whose name its nodes are claimed; "": in nobody's."""
@@ -79,7 +78,7 @@ class ResourceHost:
             registry, timers, self._nodes, lambda name: ("", name) in seen.objects, self._measuring, process
         )
         self._writing = StatusWriter(
-            registry, EventRecorder(registry, "proreus-resource-agent", timers.wall), timers
+            registry, EventRecorder(registry, "proreus-resource-agent", timers.wall, EventLimiter()), timers
         )
         self._pods, self._begun = pods, False
         self._unwell: set[str] = set()
@@ -248,7 +247,7 @@ class ResourceHost:
                     runtime.remove(uid)
                 case WakeAt(steady):
                     self._wake(node, steady)
-                case WriteStatus() | FinishDeletion() | RecordPodEvent():
+                case WriteStatus() | FinishDeletion() | RecordEvent():
                     self._writing.take(order)
 
     def _wake(self, node: str, steady: float) -> None:

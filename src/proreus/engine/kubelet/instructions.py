@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from proreus.engine.objects.event_recorder import RecordEvent
 from proreus.engine.objects.metadata import Object
 
 
@@ -58,24 +59,10 @@ class FinishDeletion:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordPodEvent:
-    """An event for people: what happened to the pod."""
-
-    pod: Object
-    type: str
-    reason: str
-    message: str
-    container: str = ""
-    """The one that it is about; "": the pod as a whole."""
-
-
-@dataclass(frozen=True, slots=True)
 class WakeAt:
     """Call `tick` when the steady clock shows this."""
 
     steady: float
 
 
-Order = (
-    StartPod | StartContainer | StopPod | ForgetPod | WriteStatus | FinishDeletion | RecordPodEvent | WakeAt
-)
+Order = StartPod | StartContainer | StopPod | ForgetPod | WriteStatus | FinishDeletion | RecordEvent | WakeAt

@@ -29,14 +29,14 @@ def lost_containers(pod: Object, now: float) -> tuple[ContainerReport, ...]:
     )
 
 
-def lost_container(told: Mapping[str, Any], now: float) -> ContainerReport:
+def lost_container(status: Mapping[str, Any], now: float) -> ContainerReport:
     """How a container ended whose status was last told so."""
-    return replace(_ended(told, now), image=str(told.get("imageID") or ""))
+    return replace(_ended(status, now), image=str(status.get("imageID") or ""))
 
 
-def _ended(told: Mapping[str, Any], now: float) -> ContainerReport:
-    name, state = str(told["name"]), told.get("state") or {}
-    attempt, id = int(told.get("restartCount") or 0), str(told.get("containerID") or "")
+def _ended(status: Mapping[str, Any], now: float) -> ContainerReport:
+    name, state = str(status["name"]), status.get("state") or {}
+    attempt, id = int(status.get("restartCount") or 0), str(status.get("containerID") or "")
     over = state.get("terminated")
     if over:
         return ContainerReport(

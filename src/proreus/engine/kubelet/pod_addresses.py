@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from proreus.engine.objects.errors import AlreadyExists, NotFound
 from proreus.engine.objects.kinds import CONFIG_MAP
 from proreus.engine.objects.metadata import Object
 from proreus.engine.objects.registry import Registry
@@ -54,23 +53,11 @@ def _read(text: str) -> tuple[int, int]:
 
 async def allot(registry: Registry, pool: str, count: int) -> int:
     """The first number of the pool, from now on its own."""
-    first = 0
 
     def change(standing: Object) -> Object:
-        nonlocal first
-        ranges, first = allotted(standing.get("data") or {}, pool, count)
+        ranges, _ = allotted(standing.get("data") or {}, pool, count)
         return {**standing, "data": ranges}
 
-    empty = {
-        "apiVersion": CONFIG_MAP.api_version,
-        "kind": CONFIG_MAP.kind,
-        "metadata": {"name": NAME, "namespace": NAMESPACE},
-    }
-    try:
-        await registry.edit(CONFIG_MAP, NAMESPACE, NAME, change)
-    except NotFound:
-        try:
-            await registry.create(CONFIG_MAP, change(empty))
-        except AlreadyExists:  # another process was quicker
-            await registry.edit(CONFIG_MAP, NAMESPACE, NAME, change)
-    return first
+    named = {"metadata": {"name": NAME, "namespace": NAMESPACE}}
+    config_map = await registry.create_or_edit(CONFIG_MAP, named, change)
+    return _read(config_map["data"][pool])[0]

@@ -3,46 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections import OrderedDict
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import assert_never
 
-from proreus.engine.kubelet.instructions import FinishDeletion, RecordPodEvent, WriteStatus
+from proreus.engine.kubelet.instructions import FinishDeletion, WriteStatus
 from proreus.engine.kubelet.pod_status import merged
 from proreus.engine.objects.error_messages import check_preconditions
-from proreus.engine.objects.errors import StatusError, Unserviceable
-from proreus.engine.objects.event_recorder import EventRecorder, PendingEvent
+from proreus.engine.objects.errors import Unserviceable
+from proreus.engine.objects.event_recorder import EventRecorder, RecordEvent
 from proreus.engine.objects.intents import DeletionTerms, Intent
 from proreus.engine.objects.kinds import POD
 from proreus.engine.objects.metadata import Object, name_of, namespace_of, uid_of
 from proreus.engine.objects.registry import Registry
 from proreus.engine.runtimes.clock import Timers
-
-BURST = 25.0
-REFILL_SECONDS = 300.0
-_REMEMBERED = 4096
-"""Objects; of those before nothing was told for long."""
-
-
-class EventLimiter:
-    """One bucket for each object, by its uid."""
-
-    def __init__(self) -> None:
-        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
-        """What each may still tell, as of a moment of the steady clock."""
-
-    def allows(self, uid: str, steady: float) -> bool:
-        """Whether one thing more may be told of it now; counts it."""
-        left, since = self._left.pop(uid, (BURST, steady))
-        left = min(BURST, left + (steady - since) / REFILL_SECONDS)
-        allowed = left >= 1.0
-        self._left[uid] = (left - 1.0 if allowed else left, steady)
-        if len(self._left) > _REMEMBERED:
-            self._left.popitem(last=False)
-        return allowed
-
 
 GATHER_SECONDS = 0.02
 """So long after the first thing to tell the rest is waited for."""
@@ -63,21 +36,21 @@ class StatusWriter:
         self._registry, self._recorder, self._timers = registry, recorder, timers
         self._statuses: dict[str, _Waiting] = {}
         self._ends: dict[str, FinishDeletion] = {}
-        self._notes: list[RecordPodEvent] = []
+        self._events: list[RecordEvent] = []
         self._something = asyncio.Event()
-        self._sparing = EventLimiter()
 
-    def take(self, order: WriteStatus | FinishDeletion | RecordPodEvent) -> None:
+    def take(self, order: WriteStatus | FinishDeletion | RecordEvent) -> None:
         """It will be written."""
         match order:
             case WriteStatus(pod, status, lazy):
                 self._take_status(order, pod, status, lazy=lazy)
             case FinishDeletion(pod):
                 self._ends[uid_of(pod)] = order
-            case RecordPodEvent(pod):
-                if not self._sparing.allows(uid_of(pod), self._timers.steady()):
+            case RecordEvent():
+                event = self._recorder.due(order)
+                if event is None:
                     return
-                self._notes.append(order)
+                self._events.append(event)
             case _:
                 assert_never(order)
         self._something.set()
@@ -103,7 +76,7 @@ class StatusWriter:
 
     def _remind(self) -> None:
         """Lazy statuses are looked at again when they are due."""
-        if self._ends or self._notes:
+        if self._ends or self._events:
             self._something.set()
         elif self._statuses:
             first = min(waiting.due for waiting in self._statuses.values())
@@ -115,18 +88,10 @@ class StatusWriter:
         due = [uid for uid, status in self._statuses.items() if status.due <= now][:_MOST_AT_ONCE]
         statuses = {uid: self._statuses.pop(uid) for uid in due}
         ends, self._ends = self._ends, {}
-        notes, self._notes = self._notes[:_MOST_AT_ONCE], self._notes[_MOST_AT_ONCE:]
-        wants: list[Intent] = [self._status_want(status.order) for status in statuses.values()]
-        wants += [self._end_want(one) for one in ends.values()]
-        noted = await self._noted(_told(note) for note in notes)
-        outcomes = await self._registry.commit_each([*wants, *(want for _, want in noted)])
-        again = [
-            pending_event
-            for (pending_event, want), outcome in zip(noted, outcomes[len(wants) :], strict=True)
-            if self._recorder.misjudged(want, outcome)
-        ]
-        if again:  # told so long ago that the event is gone
-            await self._registry.commit_each([want for _, want in await self._noted(again)])
+        events, self._events = self._events[:_MOST_AT_ONCE], self._events[_MOST_AT_ONCE:]
+        intents: list[Intent] = [self._status_intent(status.order) for status in statuses.values()]
+        intents += [self._end_intent(end) for end in ends.values()]
+        outcomes, _ = await self._recorder.commit(intents, events)
         trouble = False
         for (uid, waiting), outcome in zip(statuses.items(), outcomes, strict=False):
             if isinstance(outcome, Unserviceable):
@@ -138,14 +103,7 @@ class StatusWriter:
                 self._ends.setdefault(uid, end)
         return trouble
 
-    async def _noted(self, pending_events: Iterable[PendingEvent]) -> list[tuple[PendingEvent, Intent]]:
-        found: list[tuple[PendingEvent, Intent]] = []
-        for pending_event in pending_events:
-            with contextlib.suppress(StatusError):  # its namespace is being deleted: there is nobody to tell
-                found.append((pending_event, await self._recorder.want(pending_event)))
-        return found
-
-    def _status_want(self, order: WriteStatus) -> Intent:
+    def _status_intent(self, order: WriteStatus) -> Intent:
         pod, now = order.pod, self._timers.wall()
 
         def change(standing: Object) -> Object | None:
@@ -155,18 +113,6 @@ class StatusWriter:
 
         return self._registry.editing(POD, namespace_of(pod), name_of(pod), change, subresource="status")
 
-    def _end_want(self, end: FinishDeletion) -> Intent:
+    def _end_intent(self, end: FinishDeletion) -> Intent:
         terms = DeletionTerms(uid=uid_of(end.pod), grace=0)
         return self._registry.deleting(POD, namespace_of(end.pod), name_of(end.pod), terms)
-
-
-def _told(note: RecordPodEvent) -> PendingEvent:
-    spec, part = note.pod["spec"], ""
-    if note.container:
-        first = any(
-            init_container["name"] == note.container for init_container in spec.get("initContainers") or ()
-        )
-        part = f"spec.{'initContainers' if first else 'containers'}{{{note.container}}}"
-    return PendingEvent(
-        POD, note.pod, note.type, note.reason, note.message, part, str(spec.get("nodeName") or "")
-    )

@@ -9,7 +9,7 @@ from proreus.engine.objects.error_messages import forbidden, invalid, not_found
 from proreus.engine.objects.errors import BadRequest, Cause
 from proreus.engine.objects.kinds import LEASE_NAMESPACE, NAMESPACE, POD, PRIORITY_CLASS, Kind
 from proreus.engine.objects.object_cache import ObjectCache, StoredObject
-from proreus.engine.objects.offload import at_the_desk
+from proreus.engine.objects.offload import offload
 from proreus.engine.objects.schema.structure import shaped, with_spec
 
 _TRUSTED_SECONDS = 1.0
@@ -31,8 +31,8 @@ _PRIORITIES = (
 
 
 class Admission:
-    def __init__(self, shelf: ObjectCache, clock: Callable[[], float]) -> None:
-        self._shelf, self._clock = shelf, clock
+    def __init__(self, cache: ObjectCache, clock: Callable[[], float]) -> None:
+        self._cache, self._clock = cache, clock
         self._read_at: dict[str, float] = {}
         self._priorities: dict[str, dict[str, Any]] = {}
         self._priorities_read_at: float | None = None
@@ -47,9 +47,12 @@ class Admission:
         return [*namespaces, *priorities]
 
     async def admit(self, kind: Kind, obj: dict[str, Any], size: int) -> dict[str, Any]:
-        """The object as it may be created: named, in a namespace that takes it, with its priority."""
-        given = obj
-        obj = with_spec(kind, (await at_the_desk(size, lambda: shaped(kind, given))).object)
+        """The object as it may be created: of its kind's structure, and as `place` leaves it."""
+        return await self.place(kind, (await offload(size, lambda: shaped(kind, obj))).object)
+
+    async def place(self, kind: Kind, obj: dict[str, Any]) -> dict[str, Any]:
+        """An object of the right structure: named, in a namespace that takes it, with its priority."""
+        obj = with_spec(kind, obj)
         metadata = obj.get("metadata", {})
         if not metadata.get("name") and not metadata.get("generateName"):
             cause = Cause(
@@ -114,19 +117,21 @@ class Admission:
         read_at = self._priorities_read_at
         trusted = read_at is not None and 0 <= now - read_at < _TRUSTED_SECONDS
         if not trusted or (named and named not in self._priorities):
-            listed = await self._shelf.list(PRIORITY_CLASS.prefix, after="", limit=0, revision=0)
-            objects = [self._shelf.read(entry).object for entry in listed.entries]
-            self._priorities = {one["metadata"]["name"]: one for one in objects}
+            listed = await self._cache.list(PRIORITY_CLASS.prefix, after="", limit=0, revision=0)
+            objects = [self._cache.read(entry).object for entry in listed.entries]
+            self._priorities = {
+                priority_class["metadata"]["name"]: priority_class for priority_class in objects
+            }
             self._priorities_read_at = now
         return self._priorities
 
     async def _recent(self, key: str) -> StoredObject | None:
         """What stands there, read not longer ago than is trusted."""
         now = self._clock()
-        remembered = self._shelf.peek(key)
+        remembered = self._cache.peek(key)
         if remembered is not None and 0 <= now - self._read_at.get(key, 0.0) < _TRUSTED_SECONDS:
             return remembered
-        stored_object = await self._shelf.get(key)
+        stored_object = await self._cache.get(key)
         if stored_object is None:  # names of what is not there must not pile up
             self._read_at.pop(key, None)
         else:
@@ -137,4 +142,4 @@ class Admission:
 def _default_class(classes: dict[str, dict[str, Any]]) -> dict[str, Any] | None:
     """The lowest of those that say they are the default, as Kubernetes chooses."""
     stated = [class_ for class_ in classes.values() if class_.get("globalDefault")]
-    return min(stated, key=lambda one: (one["value"], one["metadata"]["name"]), default=None)
+    return min(stated, key=lambda class_: (class_["value"], class_["metadata"]["name"]), default=None)

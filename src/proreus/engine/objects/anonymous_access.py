@@ -6,9 +6,7 @@ note is the ConfigMap kube-system/proreus-api.
 
 from __future__ import annotations
 
-from typing import Any
-
-from proreus.engine.objects.errors import AlreadyExists, NotFound
+from proreus.engine.objects.errors import NotFound
 from proreus.engine.objects.kinds import CONFIG_MAP
 from proreus.engine.objects.registry import Registry
 from proreus.model.errors import UsageError
@@ -20,20 +18,8 @@ _KEY, _ANYBODY, _BY_TOKEN = "answers", "anybody", "by-token"
 async def note_access(registry: Registry, *, by_token: bool) -> None:
     """What the API that is opened now asks for."""
     data = {_KEY: _BY_TOKEN if by_token else _ANYBODY}
-
-    def change(standing: dict[str, Any]) -> dict[str, Any]:
-        return {**standing, "data": data}
-
-    made = {
-        "apiVersion": CONFIG_MAP.api_version,
-        "kind": CONFIG_MAP.kind,
-        "metadata": {"name": NAME, "namespace": NAMESPACE},
-        "data": data,
-    }
-    try:
-        await registry.create(CONFIG_MAP, made)
-    except AlreadyExists:
-        await registry.edit(CONFIG_MAP, NAMESPACE, NAME, change)
+    named = {"metadata": {"name": NAME, "namespace": NAMESPACE}}
+    await registry.create_or_edit(CONFIG_MAP, named, lambda standing: {**standing, "data": data})
 
 
 async def check_access(registry: Registry) -> None:

@@ -25,7 +25,7 @@ def pod_cells(pod: _Map, now: float) -> list[Any]:
         ),
         *status.get("containerStatuses", ()),
     ]
-    ready = sum(bool(one.get("ready")) for one in lasting)
+    ready = sum(bool(status.get("ready")) for status in lasting)
     counted = status.get("initContainerStatuses", ()) if _init_reason(pod) else lasting
     return [
         pod["metadata"]["name"],
@@ -60,7 +60,7 @@ def pod_reason(pod: _Map) -> str:
 def _sidecars(pod: _Map) -> set[str]:
     """Init containers that run beside the others."""
     init_containers = pod.get("spec", {}).get("initContainers", ())
-    return {one["name"] for one in init_containers if one.get("restartPolicy") == "Always"}
+    return {container["name"] for container in init_containers if container.get("restartPolicy") == "Always"}
 
 
 def _init_reason(pod: _Map) -> str:
@@ -68,12 +68,12 @@ def _init_reason(pod: _Map) -> str:
     if _met(pod.get("status", {}), "Initialized"):
         return ""
     sidecars, states = _sidecars(pod), pod.get("status", {}).get("initContainerStatuses", ())
-    for place, one in enumerate(states):
-        state = one.get("state", {})
+    for place, container in enumerate(states):
+        state = container.get("state", {})
         ended, waiting = state.get("terminated"), state.get("waiting", {})
         if ended is not None and ended.get("exitCode", 0) == 0:
             continue
-        if one.get("name") in sidecars and one.get("started"):
+        if container.get("name") in sidecars and container.get("started"):
             continue
         if ended is not None:
             return "Init:" + str(ended.get("reason") or f"ExitCode:{ended.get('exitCode')}")
@@ -103,7 +103,8 @@ def _container_reason(status: _Map, reason: str) -> str:
 
 def _met(status: _Map, condition: str) -> bool:
     return any(
-        one.get("type") == condition and one.get("status") == "True" for one in status.get("conditions", ())
+        stated.get("type") == condition and stated.get("status") == "True"
+        for stated in status.get("conditions", ())
     )
 
 
@@ -172,7 +173,7 @@ def event_cells(event: _Map, now: float) -> list[Any]:
         event.get("reason", ""),
         f"{about.get('kind', '').lower()}/{about.get('name', '')}",
         about.get("fieldPath", ""),
-        ", ".join(one for one in (source.get("component"), source.get("host")) if one)
+        ", ".join(part for part in (source.get("component"), source.get("host")) if part)
         or event.get("reportingComponent", ""),
         event.get("message", "").strip(),
         age(first, now),
@@ -252,7 +253,9 @@ def job_cells(job: _Map, now: float) -> list[Any]:
 
 def _job_status(job: _Map) -> str:
     met = {
-        one.get("type") for one in job.get("status", {}).get("conditions", ()) if one.get("status") == "True"
+        condition.get("type")
+        for condition in job.get("status", {}).get("conditions", ())
+        if condition.get("status") == "True"
     }
     for condition, word in (("Complete", "Complete"), ("Failed", "Failed")):
         if condition in met:

@@ -42,20 +42,20 @@ def written(condition: Condition, before: Mapping[str, Any] | None, now: float) 
     """As it stands in a status; the transition's time stays where the status did."""
     same = before is not None and before.get("status") == condition.status
     moment = before.get("lastTransitionTime") if before is not None and same else None
-    told: dict[str, Any] = {"type": condition.type, "status": condition.status}
-    told["lastTransitionTime"] = moment or timestamp(now)
+    written_condition: dict[str, Any] = {"type": condition.type, "status": condition.status}
+    written_condition["lastTransitionTime"] = moment or timestamp(now)
     if condition.reason:
-        told["reason"] = condition.reason
+        written_condition["reason"] = condition.reason
     if condition.message:
-        told["message"] = condition.message
-    return told
+        written_condition["message"] = condition.message
+    return written_condition
 
 
 def with_conditions(
     standing: Iterable[Mapping[str, Any]], wanted: Iterable[Condition], now: float
 ) -> list[dict[str, Any]]:
     """Those that stand, with the wanted ones in their places or behind."""
-    told = {one.get("type", ""): dict(one) for one in standing}
+    by_type = {condition.get("type", ""): dict(condition) for condition in standing}
     for condition in wanted:
-        told[condition.type] = written(condition, told.get(condition.type), now)
-    return list(told.values())
+        by_type[condition.type] = written(condition, by_type.get(condition.type), now)
+    return list(by_type.values())

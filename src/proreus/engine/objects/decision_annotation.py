@@ -74,7 +74,7 @@ class DecisionAnnotation:
 
     def as_json(self) -> dict[str, Any]:
         """For the page."""
-        told: dict[str, Any] = {
+        document: dict[str, Any] = {
             "policy": self.choice.policy,
             "action": self.choice.action,
             "node": self.choice.node,
@@ -83,14 +83,14 @@ class DecisionAnnotation:
             "shadow": None,
         }
         if self.shadow is not None:
-            told["shadow"] = {
+            document["shadow"] = {
                 "policy": self.shadow.policy,
                 "action": self.shadow.action,
                 "node": self.shadow.node,
                 "differs": self.differs,
                 "would": self.would,
             }
-        return told
+        return document
 
 
 def read_decision(text: str | None) -> DecisionAnnotation | None:
@@ -114,20 +114,20 @@ def read_decision(text: str | None) -> DecisionAnnotation | None:
     )
 
 
-def scores_told(found: Mapping[str, Any]) -> str:
+def scores_told(note: Mapping[str, Any]) -> str:
     """What the chosen node scored, and which factors put it before the next best; "" where none is told."""
-    if "score" not in found:
+    if "score" not in note:
         return ""
-    message = f"{found.get('node', 'it')} scored {found['score']}"
-    runner_up = found.get("next")
+    message = f"{note.get('node', 'it')} scored {note['score']}"
+    runner_up = note.get("next")
     if not isinstance(runner_up, dict):
         return message
-    if runner_up.get("score") == found["score"]:
+    if runner_up.get("score") == note["score"]:
         message += f", and so did {runner_up.get('node')}"
     else:
         message += f", next came {runner_up.get('node')} with {runner_up.get('score')}"
-    factors = list(_pairs(found.get("factors")))
-    if len(factors) == 1 and list(factors[0][1:]) == [found["score"], runner_up.get("score")]:
+    factors = list(_pairs(note.get("factors")))
+    if len(factors) == 1 and list(factors[0][1:]) == [note["score"], runner_up.get("score")]:
         return f"{message} ({_named(factors[0][0])})"
     for words, better in ((": ahead by ", True), ("; behind by ", False)):
         parts = [
@@ -139,12 +139,12 @@ def scores_told(found: Mapping[str, Any]) -> str:
     return message
 
 
-def _use_told(found: Mapping[str, Any]) -> str:
+def _use_told(note: Mapping[str, Any]) -> str:
     """How full the chosen node gets, and how full the next best would have got."""
-    mine, runner_up = _shares(found.get("use")), found.get("next")
+    mine, runner_up = _shares(note.get("use")), note.get("next")
     if mine is None:
         return ""
-    message = f"{found.get('node', 'it')} is at {mine[0]:.0%} CPU and {mine[1]:.0%} memory with it"
+    message = f"{note.get('node', 'it')} is at {mine[0]:.0%} CPU and {mine[1]:.0%} memory with it"
     theirs = _shares(runner_up.get("use")) if isinstance(runner_up, dict) else None
     if isinstance(runner_up, dict) and theirs is not None:
         message += f", {runner_up.get('node')} would be at {theirs[0]:.0%} and {theirs[1]:.0%}"
@@ -172,31 +172,31 @@ def _named(factor: str) -> str:
     return f"{plain} [{factor}]" if plain else factor
 
 
-def _choice(found: Mapping[str, Any]) -> PolicyChoice:
-    policy = str(found.get("policy", ""))
-    if "node" in found:
-        return PolicyChoice(policy, "place", str(found["node"]))
-    if "preempts" in found:
-        return PolicyChoice(policy, "preempt", str(found["preempts"]))
-    return PolicyChoice(policy, str(found.get("decision", "delay")))
+def _choice(note: Mapping[str, Any]) -> PolicyChoice:
+    policy = str(note.get("policy", ""))
+    if "node" in note:
+        return PolicyChoice(policy, "place", str(note["node"]))
+    if "preempts" in note:
+        return PolicyChoice(policy, "preempt", str(note["preempts"]))
+    return PolicyChoice(policy, str(note.get("decision", "delay")))
 
 
-def _reasons(found: Mapping[str, Any]) -> Iterator[str]:
-    fallback = str(found.get("fallback") or "")
+def _reasons(note: Mapping[str, Any]) -> Iterator[str]:
+    fallback = str(note.get("fallback") or "")
     if fallback == _NOMINATED:
         yield "room was made for it there before"
     elif fallback:
         why = _FALLBACKS.get(fallback, fallback)
-        if found.get("why"):
-            why += f" ({found['why']})"
-        yield f"the kube rules decided in place of {found.get('policy', 'the policy')}: {why}"
-    if scores := scores_told(found):
+        if note.get("why"):
+            why += f" ({note['why']})"
+        yield f"the kube rules decided in place of {note.get('policy', 'the policy')}: {why}"
+    if scores := scores_told(note):
         yield scores
-    if use := _use_told(found):
+    if use := _use_told(note):
         yield use
-    if "feasible" in found:
-        how = "" if fallback or "score" in found else _UNSCORED.get(str(found.get("policy")), "")
-        yield f"{found['feasible']} of {found.get('of', '?')} nodes could take it" + (how and f", {how}")
-    refused = found.get("refused")
+    if "feasible" in note:
+        how = "" if fallback or "score" in note else _UNSCORED.get(str(note.get("policy")), "")
+        yield f"{note['feasible']} of {note.get('of', '?')} nodes could take it" + (how and f", {how}")
+    refused = note.get("refused")
     if isinstance(refused, dict) and refused:
         yield "the others: " + ", ".join(f"{count} {why}" for why, count in sorted(refused.items()))

@@ -33,12 +33,12 @@ class EphemeralValues:
         False: earlier ones are gone, for this process was silent too long; tell all of them again. Raises
         `Unserviceable`.
         """
-        told = list(notes.items())
+        entries = list(notes.items())
         try:
             whole = await self._alive()
-            for at in range(0, len(told), _AT_ONCE):
+            for at in range(0, len(entries), _AT_ONCE):
                 part = [
-                    Put(self._prefix + name, note, self._lease) for name, note in told[at : at + _AT_ONCE]
+                    Put(self._prefix + name, note, self._lease) for name, note in entries[at : at + _AT_ONCE]
                 ]
                 await self._store.commit((), part)
         except NoSuchLease:

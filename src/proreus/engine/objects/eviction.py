@@ -25,7 +25,7 @@ _REFUSED = "Cannot evict pod as it would violate the pod's disruption budget."
 _Map = dict[str, Any]
 
 
-async def wants_of_eviction(
+async def eviction_intents(
     registry: Registry, namespace: str, name: str, terms: DeletionTerms, now: float
 ) -> list[Intent]:
     """What an eviction on those terms comes to; planning it raises `TooManyRequests`."""

@@ -1,8 +1,8 @@
 """What is wanted of one object, planned without I/O: to be created, changed, or deleted.
 
-The registry looks up what stands under the want's key, asks the want for its step, and commits the steps of
-many wants in one transaction, each on the condition that its object has not changed since. Where that failed
-it asks again with what stands there then, so `plan` may be called several times.
+The registry looks up what stands under the intent's key, asks the intent for its step, and commits the steps
+of many intents in one transaction, each on the condition that its object has not changed since. Where that
+failed it asks again with what stands there then, so `plan` may be called several times.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from proreus.engine.objects.error_messages import check_preconditions, not_found
-from proreus.engine.objects.errors import AlreadyExists
+from proreus.engine.objects.errors import AlreadyExists, StatusError
 from proreus.engine.objects.kinds import Kind
 from proreus.engine.objects.lifecycle import deletion_started, finished_deleting, first_state, next_state
 from proreus.engine.objects.object_cache import StoredObject
 from proreus.engine.objects.patch.server_side_apply import Writer, tracked
+from proreus.engine.objects.schema.structure import shaped
 from proreus.engine.objects.timestamps import timestamp
 from proreus.engine.store.protocol import ABSENT
 
@@ -148,6 +149,26 @@ class Edit:
         return Write(self.key, standing.revision, state)
 
 
+class CreateOrEdit:
+    """An object as `change` makes it: of what stands, or of `begun` where nothing does."""
+
+    def __init__(self, edit: Edit, begun: dict[str, Any] | StatusError, *, absent: bool = False) -> None:
+        """begun: has no uid, by which `change` can tell; a refusal is raised where nothing stands."""
+        self.kind, self.key, self.size, self.absent = edit.kind, edit.key, edit.size, absent
+        self._edit, self._begun = edit, begun
+
+    def plan(self, standing: StoredObject | None) -> Step:
+        """What the change makes of it, or of nothing."""
+        if standing is not None:
+            return self._edit.plan(standing)
+        if isinstance(self._begun, StatusError):
+            raise self._begun
+        made = self._edit.change(self._begun)
+        if made is None:
+            raise not_found(self.kind, self._edit.name)
+        return Create(self.kind, shaped(self.kind, made).object, self._edit.now).plan(None)
+
+
 @dataclass(frozen=True, slots=True)
 class Disruption:
     """Why a pod has to go that did nothing wrong: its condition DisruptionTarget, which Jobs may overlook."""
@@ -204,13 +225,13 @@ def _disrupted(pod: dict[str, Any], why: Disruption, now: float) -> dict[str, An
     """The pod with the condition that tells why it is taken; the first reason stays."""
     status = pod.get("status") or {}
     standing = status.get("conditions") or []
-    if any(one.get("type") == DISRUPTED for one in standing):
+    if any(condition.get("type") == DISRUPTED for condition in standing):
         return pod
-    told = {
+    condition = {
         "type": DISRUPTED,
         "status": "True",
         "reason": why.reason,
         "message": why.message,
         "lastTransitionTime": timestamp(now),
     }
-    return {**pod, "status": {**status, "conditions": [*standing, told]}}
+    return {**pod, "status": {**status, "conditions": [*standing, condition]}}

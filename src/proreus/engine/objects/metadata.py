@@ -55,8 +55,8 @@ def controller_of(obj: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The owner that manages it."""
     for owner in obj["metadata"].get("ownerReferences") or ():
         if owner.get("controller"):
-            found: Mapping[str, Any] = owner
-            return found
+            reference: Mapping[str, Any] = owner
+            return reference
     return None
 
 
@@ -108,4 +108,4 @@ def without_finalizer(obj: Mapping[str, Any], finalizer: str) -> Object | None:
     finalizers = obj["metadata"].get("finalizers") or ()
     if finalizer not in finalizers:
         return None
-    return with_metadata(obj, finalizers=[one for one in finalizers if one != finalizer])
+    return with_metadata(obj, finalizers=[held for held in finalizers if held != finalizer])

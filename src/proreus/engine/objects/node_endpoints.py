@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
-from typing import Any
 
-from proreus.engine.objects.errors import AlreadyExists, NotFound
+from proreus.engine.objects.errors import NotFound
 from proreus.engine.objects.kinds import SECRET
 from proreus.engine.objects.registry import Registry
 
@@ -37,34 +36,22 @@ class NodeEndpoint:
 
 async def note_door(registry: Registry, node: str, door: NodeEndpoint) -> None:
     """In place of what an earlier process of the node has noted."""
-    told = {
+    fields = {
         "host": door.host,
         "port": str(door.port),
         "token": door.token,
         "certificate": door.certificate,
     }
-    data = {key: base64.b64encode(value.encode()).decode() for key, value in told.items()}
-
-    def change(standing: dict[str, Any]) -> dict[str, Any]:
-        return {**standing, "data": data}
-
-    made = {
-        "apiVersion": SECRET.api_version,
-        "kind": SECRET.kind,
-        "metadata": {"name": _PREFIX + node, "namespace": NAMESPACE},
-        "data": data,
-    }
-    try:
-        await registry.create(SECRET, made)
-    except AlreadyExists:
-        await registry.edit(SECRET, NAMESPACE, _PREFIX + node, change)
+    data = {key: base64.b64encode(value.encode()).decode() for key, value in fields.items()}
+    named = {"metadata": {"name": _PREFIX + node, "namespace": NAMESPACE}}
+    await registry.create_or_edit(SECRET, named, lambda standing: {**standing, "data": data})
 
 
 async def find_door(registry: Registry, node: str) -> NodeEndpoint | None:
     """None where the node has none, or nobody can read what stands there."""
     try:
         data = (await registry.get(SECRET, NAMESPACE, _PREFIX + node)).get("data") or {}
-        told = {key: base64.b64decode(value).decode() for key, value in data.items()}
-        return NodeEndpoint(told["host"], int(told["port"]), told["token"], told["certificate"])
+        fields = {key: base64.b64decode(value).decode() for key, value in data.items()}
+        return NodeEndpoint(fields["host"], int(fields["port"]), fields["token"], fields["certificate"])
     except (NotFound, KeyError, ValueError):
         return None

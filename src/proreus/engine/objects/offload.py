@@ -1,8 +1,8 @@
 """Work on large objects, done beside the event loop: reading, patching and checking them is plain Python, and
 nobody is answered while the loop does it.
 
-There is one desk for the process, since what is shared out is its interpreter: two threads, of which large
-work holds one, clients take turns (see `httpserver.work_queue`). The loop gives the interpreter up
+There is one pool for the process, since what is shared out is its interpreter: two threads, of which large
+work holds one, and clients take turns (see `httpserver.work_queue`). The loop gives the interpreter up
 whenever it reads, writes or waits, and has it back after Python's switch interval while a thread works:
 5 ms each time unless told otherwise, so a request of ten such steps would take 50. Small work is done
 at once: handing it over would take longer.
@@ -31,25 +31,27 @@ _SHARE_SECONDS = 0.005
 _LEAST_SECONDS = 0.0005
 """Of it for each task."""
 _SWITCH_SECONDS = 0.0005
-"""After which a thread of the desk lets the loop go on."""
+"""After which a thread of the pool lets the loop go on."""
 Result = TypeVar("Result")
 
 on_behalf: ContextVar[str] = ContextVar("on_behalf", default="")
 """The client whose turn the work is; "" the engine itself, which is never told to come again for its size."""
 
 
-async def at_the_desk(size: int, work: Callable[[], Result]) -> Result:
+async def offload(size: int, work: Callable[[], Result]) -> Result:
     """The work's result; `size`: bytes of all that it walks over. `TooManyRequests` where too much waits."""
     if size <= SMALL_BYTES:
         return work()
     client = on_behalf.get()
-    return await asyncio.wrap_future(_turns().submit(client, bool(client) and size > _LARGE_BYTES, work))
+    return await asyncio.wrap_future(_pool().submit(client, bool(client) and size > _LARGE_BYTES, work))
 
 
 @cache
-def _turns() -> WorkQueue:
+def _pool() -> WorkQueue:
     sys.setswitchinterval(_SWITCH_SECONDS)
-    return WorkQueue(lambda says: TooManyRequests(f"too much work on large objects: {says}"), _SHARES, "desk")
+    return WorkQueue(
+        lambda says: TooManyRequests(f"too much work on large objects: {says}"), _SHARES, "offload"
+    )
 
 
 class _Round:

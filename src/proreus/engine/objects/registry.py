@@ -1,7 +1,7 @@
-"""All objects of the engine, over the store: what the API's door and every agent read, write and watch.
+"""All objects of the engine, over the store: what the API and every agent read, write and watch.
 
-Writes are wants (see `wants`): planned on what was last seen, committed on the condition that it is still so,
-and planned anew where it is not. Many wants share a transaction, so that hundreds of pods are bound by one
+Writes are intents: planned on what was last seen, committed on the condition that it is still so, and planned
+anew where it is not. Many intents share a transaction, so that hundreds of pods are bound by one
 write to the disk. Whatever is handed out is shared: read it, never change it.
 """
 
@@ -16,23 +16,25 @@ from typing import Any, Literal
 from proreus.engine.objects.admission import Admission
 from proreus.engine.objects.binding import Binding, bound
 from proreus.engine.objects.ephemeral import EphemeralValues
-from proreus.engine.objects.error_messages import conflict, not_found
-from proreus.engine.objects.errors import AlreadyExists, BadRequest, NotFound, StatusError
-from proreus.engine.objects.eviction import wants_of_eviction
+from proreus.engine.objects.error_messages import not_found
+from proreus.engine.objects.errors import AlreadyExists, BadRequest, StatusError
+from proreus.engine.objects.eviction import eviction_intents
 from proreus.engine.objects.intents import (
     Change,
     Create,
+    CreateOrEdit,
     Deletion,
     DeletionTerms,
     Edit,
     Intent,
 )
 from proreus.engine.objects.kinds import POD, PRIORITY_CLASS, Kind
+from proreus.engine.objects.metadata import name_of, namespace_of
 from proreus.engine.objects.object_cache import ObjectCache, encode, room_of, with_version
-from proreus.engine.objects.offload import LoopPauses, at_the_desk
+from proreus.engine.objects.offload import LoopPauses, offload
 from proreus.engine.objects.patch.patch_type import PatchType, patched
 from proreus.engine.objects.patch.server_side_apply import Writer, applied
-from proreus.engine.objects.schema.structure import shaped
+from proreus.engine.objects.schema.structure import Shaped
 from proreus.engine.objects.transactions import (
     Objects,
     Outcome,
@@ -48,7 +50,6 @@ __all__ = ["Binding", "Listed", "ObjectEvent", "Outcome", "Outcomes", "PatchType
 
 OWN_NAME = "proreus"
 """The field manager of writers that state none."""
-_MOST_TURNS = 8
 _NOWHERE = "\x00"
 """No key begins so: to list it costs nothing."""
 
@@ -87,9 +88,9 @@ class Registry:
     def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
         self.store = store
         """For those who keep something else there than objects."""
-        self._shelf = ObjectCache(store)
+        self._cache = ObjectCache(store)
         self._clock = clock
-        self._admission = Admission(self._shelf, clock)
+        self._admission = Admission(self._cache, clock)
 
     def notes(self, topic: str) -> EphemeralValues:
         """What processes tell each other beside objects."""
@@ -105,7 +106,7 @@ class Registry:
 
     async def get(self, kind: Kind, namespace: str, name: str) -> dict[str, Any]:
         """The object as it stands now; `NotFound`."""
-        standing = await self._shelf.get(kind.key(namespace, name))
+        standing = await self._cache.get(kind.key(namespace, name))
         if standing is None:
             raise not_found(kind, name)
         return standing.object
@@ -124,7 +125,7 @@ class Registry:
 
         most_bytes: a limit of bytes, as they are stored, but for the first object; 0: none.
         """
-        page = await self._shelf.list(
+        page = await self._cache.list(
             kind.prefix_in(namespace if kind.namespaced else ""),
             after=after,
             limit=limit,
@@ -133,7 +134,7 @@ class Registry:
         )
         items, pauses = [], LoopPauses()
         for entry in page.entries:
-            items.append(self._shelf.read(entry).object)
+            items.append(self._cache.read(entry).object)
             if pauses.due:
                 await pauses.take()
         last = page.entries[-1].key if page.remaining else ""
@@ -142,23 +143,23 @@ class Registry:
 
     async def revision(self) -> int:
         """Of the store, now."""
-        return (await self._shelf.list(_NOWHERE, after="", limit=1, revision=0)).revision
+        return (await self._cache.list(_NOWHERE, after="", limit=1, revision=0)).revision
 
     async def create(self, kind: Kind, obj: dict[str, Any], *, dry_run: bool = False) -> dict[str, Any]:
         """The object with its defaults, checked and stored; `AlreadyExists`, `Invalid`."""
-        want = await self.creating(kind, obj)
-        return await settle(self._shelf, want, dry_run=dry_run)
+        intent = await self.creating(kind, obj)
+        return await settle(self._cache, intent, dry_run=dry_run)
 
     async def create_many(self, kind: Kind, objects: Sequence[dict[str, Any]]) -> Outcomes:
         """Each of them created, or why not, by as few transactions as the store allows."""
         outcomes: list[Outcome | None] = [None] * len(objects)
-        wants: list[Intent] = []
+        intents: list[Intent] = []
         for place, obj in enumerate(objects):
             try:
-                wants.append(await self.creating(kind, obj))
+                intents.append(await self.creating(kind, obj))
             except StatusError as refusal:
                 outcomes[place] = refusal
-        settled = iter(await settle_many(self._shelf, wants))
+        settled = iter(await settle_many(self._cache, intents))
         return [next(settled) if outcome is None else outcome for outcome in outcomes]
 
     async def replace(
@@ -203,8 +204,8 @@ class Registry:
         `change` gets the object read-only, returns what it is to be (None: leave it), and is called again
         after a lost race; in another thread where the object is large, or `size`, the bytes that it brings.
         """
-        want = Edit(kind, namespace, name, change, self._clock(), subresource, manager, size)
-        return await settle(self._shelf, want, dry_run=dry_run)
+        intent = Edit(kind, namespace, name, change, self._clock(), subresource, manager, size)
+        return await settle(self._cache, intent, dry_run=dry_run)
 
     async def patch(  # noqa: PLR0913
         self,
@@ -230,57 +231,54 @@ class Registry:
             size=len(encode(patch)),
         )
 
+    async def create_or_edit(
+        self, kind: Kind, obj: dict[str, Any], change: Change, fence: Unchanged | None = None
+    ) -> dict[str, Any]:
+        """What `change` makes of the object of that name, or of `obj` where none stands.
+
+        `obj` has no uid, by which `change` can tell. fence: a condition of the write (`Fenced`).
+        """
+        intent = await self.creating_or_editing(kind, obj, change)
+        (outcome,) = await settle_many(self._cache, [intent], fence)
+        if isinstance(outcome, StatusError):
+            raise outcome
+        return outcome
+
     async def apply(  # noqa: PLR0913
         self,
         kind: Kind,
         namespace: str,
         name: str,
-        stated: dict[str, Any],
+        stated: Shaped,
         *,
         manager: str,
         force: bool = False,
         subresource: str = "",
         dry_run: bool = False,
-        before_creating: Callable[[], None] = lambda: None,
+        before_writing: Callable[[bool], None] = lambda _: None,
     ) -> dict[str, Any]:
         """Server-side apply: the object with the stated fields, made where it is not there.
 
         `Conflict` names the fields that others own; with `force` they are the manager's from now on.
-        before_creating: called where the object is not there; what it raises keeps it from being made.
+        before_writing: told whether the object is made by it; what it raises keeps it from being written.
         """
-        size = len(encode(stated))
-        meant = (await at_the_desk(size, lambda: shaped(kind, stated))).object
-        named = {**meant.get("metadata", {}), "name": name}
+        named = {**stated.object.get("metadata", {}), "name": name}
         if kind.namespaced:
             named["namespace"] = namespace
-        meant = {**meant, "metadata": named}
-        writer = Writer(manager, self._clock(), subresource, force)
+        meant, now = {**stated.object, "metadata": named}, self._clock()
+        writer = Writer(manager, now, subresource, force)
 
         def change(live: dict[str, Any]) -> dict[str, Any]:
-            return applied(kind, live, meant, writer)
+            creating = "uid" not in live["metadata"]
+            before_writing(creating)
+            if not creating:
+                return applied(kind, live, meant, writer)
+            owned = applied(kind, None, meant, writer)["metadata"]["managedFields"]
+            return {**live, "metadata": {**live["metadata"], "managedFields": owned}}
 
-        for _ in range(_MOST_TURNS):
-            try:
-                return await self.edit(
-                    kind,
-                    namespace,
-                    name,
-                    change,
-                    subresource=subresource,
-                    dry_run=dry_run,
-                    manager="",
-                    size=size,
-                )
-            except NotFound:
-                if subresource:
-                    raise
-            before_creating()
-            try:
-                fresh = await at_the_desk(size, lambda: applied(kind, None, meant, writer))
-                return await self.create(kind, fresh, dry_run=dry_run)
-            except AlreadyExists:
-                continue
-        raise conflict(kind, name, "it was created and deleted by others each time; try again later")
+        edit = Edit(kind, namespace, name, change, now, subresource, "", len(encode(meant)))
+        intent = edit if subresource else await self._or_created(edit, meant)
+        return await settle(self._cache, intent, dry_run=dry_run)
 
     async def delete(  # noqa: PLR0913
         self,
@@ -300,7 +298,7 @@ class Registry:
         """
         terms = DeletionTerms(uid, resource_version, grace, propagation)
         return await settle(
-            self._shelf, Deletion(kind, namespace, name, terms, self._clock()), dry_run=dry_run
+            self._cache, Deletion(kind, namespace, name, terms, self._clock()), dry_run=dry_run
         )
 
     async def bind(
@@ -314,55 +312,73 @@ class Registry:
     ) -> dict[str, Any]:
         """The pod goes to that node; `Conflict` where it is bound already, being deleted, or another pod."""
         binding = Binding(namespace, name, node, uid, annotations or {})
-        return await settle(self._shelf, self.binding(binding))
+        return await settle(self._cache, self.binding(binding))
 
     async def bind_many(self, bindings: Sequence[Binding]) -> Outcomes:
         """Each of them bound, or why not, by as few transactions as the store allows."""
-        return await settle_many(self._shelf, [self.binding(binding) for binding in bindings])
+        return await settle_many(self._cache, [self.binding(binding) for binding in bindings])
 
     async def evict(
         self, namespace: str, name: str, grace: int | None = None, *, uid: str = "", dry_run: bool = False
     ) -> None:
         """The pod is deleted if its disruption budgets allow it now; else `TooManyRequests`."""
         terms = DeletionTerms(uid=uid, grace=grace)
-        wants = await wants_of_eviction(self, namespace, name, terms, self._clock())
+        intents = await eviction_intents(self, namespace, name, terms, self._clock())
         if dry_run:
-            for want in wants:
-                await settle(self._shelf, want, dry_run=True)
+            for intent in intents:
+                await settle(self._cache, intent, dry_run=True)
         else:
-            await settle_together(self._shelf, wants)
+            await settle_together(self._cache, intents)
 
-    async def commit(self, wants: Sequence[Intent]) -> Objects:
-        """All of the wants in one transaction, or none: the first refusal is raised."""
-        return await settle_together(self._shelf, wants)
+    async def commit(self, intents: Sequence[Intent]) -> Objects:
+        """All of the intents in one transaction, or none: the first refusal is raised."""
+        return await settle_together(self._cache, intents)
 
-    async def commit_each(self, wants: Sequence[Intent], fence: Unchanged | None = None) -> Outcomes:
-        """Each want for itself, by as few transactions as the store allows: the states, or why not.
+    async def commit_each(self, intents: Sequence[Intent], fence: Unchanged | None = None) -> Outcomes:
+        """Each intent for itself, by as few transactions as the store allows: the states, or why not.
 
-        fence: holds in every transaction, or what is left of the wants is refused as `Fenced`.
+        fence: holds in every transaction, or what is left of the intents is refused as `Fenced`.
         """
-        return await settle_many(self._shelf, wants, fence)
+        return await settle_many(self._cache, intents, fence)
 
     async def creating(self, kind: Kind, obj: dict[str, Any]) -> Create:
-        """The want that `create` is made of, for a transaction with others."""
+        """The intent that `create` is made of, for a transaction with others."""
         if kind is PRIORITY_CLASS:
             self._admission.forget_priorities()
         size = len(encode(obj))
         admitted, now = await self._admission.admit(kind, obj, size), self._clock()
-        return await at_the_desk(size, lambda: Create(kind, admitted, now, size))
+        return await offload(size, lambda: Create(kind, admitted, now, size))
+
+    async def creating_or_editing(
+        self, kind: Kind, obj: dict[str, Any], change: Change, *, absent: bool = False
+    ) -> CreateOrEdit:
+        """The intent that `create_or_edit` is made of; absent: most likely nothing stands, so look later."""
+        edit = Edit(kind, namespace_of(obj), name_of(obj), change, self._clock(), "", OWN_NAME)
+        return await self._or_created(edit, obj, absent=absent)
+
+    async def _or_created(self, edit: Edit, obj: dict[str, Any], *, absent: bool = False) -> CreateOrEdit:
+        """Why nothing may be made counts only where nothing stands."""
+        if edit.kind is PRIORITY_CLASS:
+            self._admission.forget_priorities()
+        metadata = {key: value for key, value in obj["metadata"].items() if key != "uid"}
+        try:
+            begun = await self._admission.place(edit.kind, {**obj, "metadata": metadata})
+            return CreateOrEdit(edit, begun, absent=absent)
+        except StatusError as refusal:
+            return CreateOrEdit(edit, refusal, absent=absent)
 
     def editing(
         self, kind: Kind, namespace: str, name: str, change: Change, *, subresource: str = ""
     ) -> Edit:
-        """The want that `edit` is made of."""
+        """The intent that `edit` is made of."""
         return Edit(kind, namespace, name, change, self._clock(), subresource)
 
     def deleting(self, kind: Kind, namespace: str, name: str, terms: DeletionTerms) -> Deletion:
-        """The want that `delete` is made of."""
+        """The intent that `delete` is made of."""
         return Deletion(kind, namespace, name, terms, self._clock())
 
     def binding(self, binding: Binding) -> Edit:
-        """The want that `bind` is made of."""
+        """The intent that `bind` is made of."""
         now = self._clock()
         return Edit(
             POD, binding.namespace, binding.name, lambda pod: bound(pod, binding, now), now, "binding"
@@ -382,7 +398,7 @@ class Registry:
                 yield ObjectEvent("ADDED", obj, None, int(obj["metadata"]["resourceVersion"]))
             after = listed.revision
             yield _bookmark(kind, after)
-        batches = self._shelf.watch(prefix, after)
+        batches = self._cache.watch(prefix, after)
         try:
             async for batch in batches:
                 for change, following in zip_longest(batch.changes, batch.changes[1:]):
@@ -398,16 +414,16 @@ class Registry:
     def _event(self, change: KeyChange, *, last: bool) -> ObjectEvent | None:
         """A change of a key as one of an object."""
         entry, previous = change.entry, change.previous
-        before = None if previous is None else self._shelf.read(previous).object
+        before = None if previous is None else self._cache.read(previous).object
         # The state before is the one that the last change brought, and mostly the same object: it counts once
         if entry is not None:
-            obj = self._shelf.read(entry).object
+            obj = self._cache.read(entry).object
             kind: Literal["ADDED", "MODIFIED"] = "ADDED" if before is None else "MODIFIED"
             room = room_of(entry.value)
             return ObjectEvent(kind, obj, before, change.revision, len(entry.value), room, last)
         if before is None or previous is None:
             return None
-        self._shelf.gone(change.key, change.revision)
+        self._cache.gone(change.key, change.revision)
         gone = with_version(before, change.revision)
         room = room_of(previous.value)
         return ObjectEvent("DELETED", gone, before, change.revision, len(previous.value), room, last)

@@ -51,8 +51,8 @@ def requests_of(pod: Mapping[str, Any]) -> dict[str, int]:
 def total(many: Iterable[Amounts]) -> dict[str, int]:
     """All of them together."""
     together: dict[str, int] = {}
-    for one in many:
-        _add(together, one)
+    for amounts in many:
+        _add(together, amounts)
     return together
 
 

@@ -12,7 +12,7 @@ from typing import Any, assert_never
 from proreus.engine.objects.errors import BadRequest
 from proreus.engine.objects.kinds import EVENT, JOB, NAMESPACE, NODE, POD, REPLICA_SET, SECRET, Kind
 from proreus.engine.objects.names import label_key_problem, label_value_problem
-from proreus.engine.objects.offload import at_the_desk
+from proreus.engine.objects.offload import offload
 from proreus.model.selectors import Operator, Requirement, Selector
 
 EVERYTHING = Selector()
@@ -101,7 +101,7 @@ def selection(kind: Kind, labels: str = "", fields: str = "") -> Selection:
 async def selection_asked(kind: Kind, labels: str = "", fields: str = "") -> Selection:
     """As `selection`; one of thousands of terms takes tens of milliseconds, and is read beside the loop."""
     size = _DESK_WEIGHT * (len(labels) + len(fields))
-    return await at_the_desk(size, lambda: selection(kind, labels, fields))
+    return await offload(size, lambda: selection(kind, labels, fields))
 
 
 def _selection(kind: Kind, labels: str, fields: str) -> Selection:
@@ -121,7 +121,7 @@ def _selection(kind: Kind, labels: str, fields: str) -> Selection:
     wanted = {key: _together(requirements) for key, requirements in by_label.items()}
     return Selection(
         MappingProxyType(wanted),
-        frozenset(key for key, one in wanted.items() if not one.meets(None)),
+        frozenset(key for key, requirement in wanted.items() if not requirement.meets(None)),
         tuple((_of_field(requirements), readers[field]) for field, requirements in by_field.items()),
     )
 

@@ -36,12 +36,12 @@ def depth(value: Any) -> int:
     level, count = [value], 0
     while level:
         inner = [
-            one
+            child
             for outer in level
-            for one in (
+            for child in (
                 outer.values() if isinstance(outer, dict) else outer if isinstance(outer, list) else ()
             )
-            if isinstance(one, dict | list)
+            if isinstance(child, dict | list)
         ]
         count += 1
         level = inner

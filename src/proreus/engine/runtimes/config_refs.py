@@ -50,13 +50,13 @@ async def contents(
 ) -> dict[str, bytes] | None:
     """The keys of a ConfigMap or Secret; None where it is absent and may be."""
     name = str(source.get("name") or source.get("secretName") or "")
-    found = await references.find(kind, namespace, name)
-    if found is None:
+    obj = await references.find(kind, namespace, name)
+    if obj is None:
         if source.get("optional"):
             return None
         raise LaunchRefused(UNRESOLVED, f'{kind.plural[:-1]} "{name}" not found')
-    encoded = found.get("data") or {}
+    encoded = obj.get("data") or {}
     if kind is SECRET:
         return {key: base64.b64decode(value) for key, value in encoded.items()}
-    binary = {key: base64.b64decode(value) for key, value in (found.get("binaryData") or {}).items()}
+    binary = {key: base64.b64decode(value) for key, value in (obj.get("binaryData") or {}).items()}
     return {key: value.encode() for key, value in encoded.items()} | binary

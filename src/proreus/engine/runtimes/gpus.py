@@ -65,7 +65,7 @@ def shared_nodes(root: Path) -> tuple[Path, ...]:
 
 def _listed(folder: Path) -> dict[int, str]:
     """UUIDs by number."""
-    found = {}
+    by_minor = {}
     for file in folder.glob("*/information"):
         try:
             lines = file.read_text(errors="replace").splitlines()
@@ -74,8 +74,8 @@ def _listed(folder: Path) -> dict[int, str]:
         fields = {name.strip(): text.strip() for name, _, text in (line.partition(":") for line in lines)}
         number, uuid = fields.get("Device Minor", ""), fields.get("GPU UUID", "")
         if number.isdigit() and uuid.startswith("GPU-"):
-            found[int(number)] = uuid
-    return found
+            by_minor[int(number)] = uuid
+    return by_minor
 
 
 def read_gpus(output: str) -> tuple[GpuUse, ...]:

@@ -126,12 +126,12 @@ class _Cursor:
             self._fd = _opened(places[0]) if places else None
             return self._fd is not None
         own = os.fstat(self._fd)
-        known = [one for one in ((place, _inode(place)) for place in places) if one[1]]
+        known = [file for file in ((place, _inode(place)) for place in places) if file[1]]
         if not known or known[-1][1] == own.st_ino:
             return False
         if os.fstat(self._fd).st_size > self._offset and self._ends_in_line(own.st_size):
             return True  # the last lines came before the file was put aside
-        here = next((at for at, one in enumerate(known) if one[1] == own.st_ino), -1)
+        here = next((at for at, file in enumerate(known) if file[1] == own.st_ino), -1)
         following = _opened(known[here + 1][0])
         if following is None:
             return True  # put aside just now: look again
@@ -158,8 +158,8 @@ def _opened(path: Path) -> int | None:
 
 def _standing(path: Path) -> list[Path]:
     """The files that there are, the oldest first."""
-    older = [one for one in path.parent.glob(path.name + ".*") if one.suffix[1:].isdigit()]
-    older.sort(key=lambda one: -int(one.suffix[1:]))
+    older = [sibling for sibling in path.parent.glob(path.name + ".*") if sibling.suffix[1:].isdigit()]
+    older.sort(key=lambda sibling: -int(sibling.suffix[1:]))
     return [*older, path] if path.exists() else older
 
 

@@ -16,8 +16,8 @@ def container_of(pod: Pod, name: str) -> Mapping[str, Any]:
     spec = pod["spec"]
     for container in (*spec["containers"], *(spec.get("initContainers") or ())):
         if container["name"] == name:
-            found: Mapping[str, Any] = container
-            return found
+            named: Mapping[str, Any] = container
+            return named
     raise RuntimeRefused(f"container {name} is not valid for pod {pod['metadata']['name']}")
 
 
@@ -40,11 +40,11 @@ def first_attempt(pod: Pod, name: str) -> int:
     It goes on from what the pod's status tells: another runtime may have run it, or its attempts are gone.
     """
     status = pod.get("status") or {}
-    told = (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
-    for one in told:
-        if one["name"] == name:
-            state = one.get("state") or {}
-            count = int(one.get("restartCount") or 0)
+    statuses = (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
+    for shown in statuses:
+        if shown["name"] == name:
+            state = shown.get("state") or {}
+            count = int(shown.get("restartCount") or 0)
             waited = state.get("waiting") or {}
             ended = bool(state.get("running") or state.get("terminated"))
             return count + 1 if ended or waited.get("reason") == CRASHED else count

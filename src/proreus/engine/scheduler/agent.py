@@ -38,7 +38,7 @@ from proreus.engine.objects.kinds import (
     NAMESPACE as NAMESPACE_KIND,
 )
 from proreus.engine.objects.promotions import ways
-from proreus.engine.objects.registry import Registry
+from proreus.engine.objects.registry import ObjectEvent, Registry
 from proreus.engine.objects.scheduler_config import NAME, NAMESPACE, Chosen, read_chosen
 from proreus.engine.scheduler.binder import Binder
 from proreus.engine.scheduler.core import SchedulingCore, SchedulingOptions
@@ -53,7 +53,7 @@ from proreus.engine.scheduler.instructions import (
 )
 from proreus.engine.scheduler.warm_up import warm_up_scheduling
 from proreus.engine.store.protocol import Unchanged
-from proreus.engine.watch.informer import Informer, ObjectChange
+from proreus.engine.watch.informer import Informer
 from proreus.model.errors import ProreusError
 from proreus.policies.isolated_policy import Strangers
 from proreus.worlds.pods.policies.wire_format import pod_strangers
@@ -104,9 +104,13 @@ class SchedulingAgent:
         """The last decisions that bound a pod, newest last."""
         self._hands = Binder(registry, clock, self.leader.fenced, self._options.events)
         kinds = (NAMESPACE_KIND, NODE, REPLICA_SET, SERVICE, BUDGET, POD)
-        self._informers = [Informer(registry, kind, self._told) for kind in kinds]
-        self._informers.insert(0, Informer(registry, CONFIG_MAP, self._told, NAMESPACE))
-        self._informers.append(Informer(registry, LEASE, self._told, LEASE_NAMESPACE))
+        self._informers = [
+            Informer(registry, CONFIG_MAP, NAMESPACE),
+            *(Informer(registry, kind) for kind in kinds),
+            Informer(registry, LEASE, LEASE_NAMESPACE),
+        ]
+        for informer in self._informers:
+            informer.subscribe(partial(self._hear, informer.kind.kind))
         self._inbox: deque[Event] = deque()
         self._made: deque[tuple[Chosen, Decider | str]] = deque()
         """Deciders that are ready, or why there is none."""
@@ -171,12 +175,9 @@ class SchedulingAgent:
 
     # Below the face.
 
-    def _told(self, object_change: ObjectChange) -> None:
-        self._inbox.append(
-            (ObjectDeleted if object_change.gone else ObjectUpdated)(
-                object_change.kind.kind, object_change.object
-            )
-        )
+    def _hear(self, kind: str, event: ObjectEvent) -> None:
+        happened = ObjectDeleted if event.type == "DELETED" else ObjectUpdated
+        self._inbox.append(happened(kind, event.object))
         self._news.set()
 
     async def _work(self) -> None:
@@ -218,8 +219,10 @@ class SchedulingAgent:
             self._choosing = None
         missing = {
             way
-            for one in (read_chosen(event.object).chosen.values() if isinstance(event, ObjectUpdated) else ())
-            for way in ways(one)
+            for choice in (
+                read_chosen(event.object).chosen.values() if isinstance(event, ObjectUpdated) else ()
+            )
+            for way in ways(choice)
             if not self.core.knows(way) and not self.core.gave_up(way)
         }
         if missing:
@@ -282,7 +285,7 @@ class SchedulingAgent:
         except StatusError as error:
             _log.warning("%s", error)
             failed = []
-        lost = {one.pod for one in failed}
+        lost = {failure.pod for failure in failed}
         for instruction in instructions:
             if isinstance(instruction, BindPodTo) and instruction.pod not in lost:
                 self.recent.append(

@@ -14,9 +14,9 @@ from typing import Any, assert_never
 
 from proreus.engine.objects.conditions import Condition, with_conditions
 from proreus.engine.objects.errors import Fenced, NotFound, StatusError, Unserviceable
-from proreus.engine.objects.events import EventNote, Series, record
+from proreus.engine.objects.event_recorder import EventRecorder, EventSeries, RecordEvent
 from proreus.engine.objects.intents import PREEMPTED, DeletionTerms, Disruption, Intent
-from proreus.engine.objects.kinds import POD
+from proreus.engine.objects.kinds import BY_KIND, POD
 from proreus.engine.objects.registry import Binding, Registry
 from proreus.engine.scheduler.instructions import (
     BindPodTo,
@@ -50,7 +50,10 @@ class Binder:
     """Whether Event objects are written."""
     _told: dict[str, str] = field(default_factory=dict)
     """What was last said of a pod that waits, so that it is not said again."""
-    _series: Series = field(default_factory=Series)
+    recorder: EventRecorder = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.recorder = EventRecorder(self.registry, _REPORTER, self.clock, EventSeries(), lasting_names=True)
 
     async def carry_out(
         self, instructions: Sequence[Instruction], fence: Unchanged
@@ -60,28 +63,27 @@ class Binder:
         others = [instruction for instruction in instructions if not isinstance(instruction, BindPodTo)]
         failed = await self._bind(binds, fence) if binds else []
         failed += await self._rest(others, fence) if others else []
-        lost = {one.pod for one in failed}
+        lost = {failure.pod for failure in failed}
         done = [
             instruction
             for instruction in instructions
             if isinstance(instruction, Complain) or instruction.pod not in lost
         ]
-        now = self.clock()
-        notes = [self._series.due(note, now) for instruction in done for note in self._notes(instruction)]
+        events = [self.recorder.due(event) for instruction in done for event in self._events(instruction)]
         self._remember(done)
-        due = [note for note in notes if note is not None]
+        due = [event for event in events if event is not None]
         if self.events and due:
-            await record(self.registry, due, _REPORTER, now)
+            await self.recorder.commit((), due)
         return failed
 
     async def _bind(self, binds: Sequence[BindPodTo], fence: Unchanged) -> list[InstructionFailed]:
-        wants = [
+        intents = [
             self.registry.binding(
-                Binding(one.pod.namespace, one.pod.name, one.node, one.pod.uid, one.annotations)
+                Binding(bind.pod.namespace, bind.pod.name, bind.node, bind.pod.uid, bind.annotations)
             )
-            for one in binds
+            for bind in binds
         ]
-        outcomes = await self.registry.commit_each(wants, fence)
+        outcomes = await self.registry.commit_each(intents, fence)
         failed = []
         for bind, outcome in zip(binds, outcomes, strict=True):
             if isinstance(outcome, Fenced):
@@ -107,20 +109,22 @@ class Binder:
     async def _rest(self, instructions: Sequence[Instruction], fence: Unchanged) -> list[InstructionFailed]:
         """What binds nothing. Of a preemption every part counts, else the pod would wait for nothing; and who
         could not be told why it waits is decided about, and told, again."""
-        wants = [
-            (instruction, want) for instruction in instructions for want in self._consequences(instruction)
+        intents = [
+            (instruction, intent)
+            for instruction in instructions
+            for intent in self._consequences(instruction)
         ]
         failed: dict[PodRef, InstructionFailed] = {}
-        outcomes = await self.registry.commit_each([want for _, want in wants], fence)
-        for (one, _), outcome in zip(wants, outcomes, strict=True):
+        outcomes = await self.registry.commit_each([intent for _, intent in intents], fence)
+        for (refused, _), outcome in zip(intents, outcomes, strict=True):
             if not isinstance(outcome, StatusError) or isinstance(outcome, NotFound):
                 continue
             _log.info("%s", outcome)
             if isinstance(outcome, Fenced):
                 self.fenced()
-            if not isinstance(one, Complain):
-                told_only = isinstance(one, DelayPod | RejectPod)
-                failed[one.pod] = InstructionFailed(one.pod, outcome.message, told_only)
+            if not isinstance(refused, Complain):
+                told_only = isinstance(refused, DelayPod | RejectPod)
+                failed[refused.pod] = InstructionFailed(refused.pod, outcome.message, told_only)
         return list(failed.values())
 
     def _consequences(self, instruction: Instruction) -> list[Intent]:
@@ -172,24 +176,24 @@ class Binder:
 
         return self.registry.editing(POD, pod.namespace, pod.name, change, subresource="status")
 
-    def _notes(self, instruction: Instruction) -> list[EventNote]:
+    def _events(self, instruction: Instruction) -> list[RecordEvent]:
         match instruction:
             case BindPodTo(pod=pod, told=message):
-                return [EventNote(_object(pod), "Scheduled", message)]
+                return [_pod_event(pod, "Normal", "Scheduled", message)]
             case PreemptFor(pod=pod, node=node, victims=victims, told=message):
                 why = f"Preempted by pod {pod.uid} on node {node}"
                 return [
-                    EventNote(_object(pod), "FailedScheduling", message, "Warning"),
-                    *(EventNote(_object(victim), "Preempted", why) for victim in victims),
+                    _pod_event(pod, "Warning", "FailedScheduling", message),
+                    *(_pod_event(victim, "Normal", "Preempted", why) for victim in victims),
                 ]
             case DelayPod(pod=pod, told=message):
                 if self._told.get(pod.uid) == message:
                     return []
-                return [EventNote(_object(pod), "FailedScheduling", message, "Warning")]
+                return [_pod_event(pod, "Warning", "FailedScheduling", message)]
             case RejectPod(pod=pod, told=message):
-                return [EventNote(_object(pod), "Rejected", message, "Warning")]
+                return [_pod_event(pod, "Warning", "Rejected", message)]
             case Complain(object=obj, told=message, reason=reason):
-                return [EventNote(obj, reason, message, "Warning")]
+                return [RecordEvent(BY_KIND[obj["apiVersion"], obj["kind"]], obj, "Warning", reason, message)]
             case _:
                 assert_never(instruction)
 
@@ -208,7 +212,6 @@ def _waits(message: str, reason: str = "Unschedulable") -> Condition:
     return Condition("PodScheduled", "False", reason, message)
 
 
-def _object(pod: PodRef) -> Object:
-    """As much of the pod as an event names."""
+def _pod_event(pod: PodRef, type_: str, reason: str, message: str) -> RecordEvent:
     metadata = {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+    return RecordEvent(POD, {"metadata": metadata}, type_, reason, message)

@@ -173,7 +173,7 @@ class SchedulingCore(EventHandlers):
     def forget_unused(self) -> None:
         """Only who was chosen is kept, and whom pods name; what could not be made may be tried again."""
         chosen = (*self.schedulers.chosen.values(), self.schedulers.default)
-        used = {way for one in chosen for way in ways(one)} | self._named()
+        used = {way for choice in chosen for way in ways(choice)} | self._named()
         for unused in [decider for decider in self._deciders if decider not in used]:
             self._deciders.pop(unused).close()
         self._unfit.clear()
@@ -193,7 +193,7 @@ class SchedulingCore(EventHandlers):
     def failing(self) -> dict[str, dict[str, str]]:
         """By schedulerName: what was wrong with the last answers of its "policy" and its "shadow"."""
         chosen = {DEFAULT_SCHEDULER: self.schedulers.default, **self.schedulers.chosen}
-        deciders = {name: self._deciders.get(one) for name, one in chosen.items()}
+        deciders = {name: self._deciders.get(choice) for name, choice in chosen.items()}
         return {
             name: dict(decider.failing)
             for name, decider in deciders.items()
@@ -327,8 +327,8 @@ class SchedulingCore(EventHandlers):
                     beside = (decider.chosen.shadow, shadow.decision, would)
                 account = decider.account(answer, fallback, observation)
                 reasons = Reasons(decider.chosen.policy, fallback, refusals, beside, account)
-                told = annotation(answer, reasons, observation)
-                return self._to_bind(known, (nodes[n].name, devices), told, observation.now)
+                noted = annotation(answer, reasons, observation)
+                return self._to_bind(known, (nodes[n].name, devices), noted, observation.now)
             case model.Preempt(node=n):
                 node = observation.compiled.workload.nodes[n].name
                 if self.picture.terminating_on(known.nominated, known.priority):

@@ -281,13 +281,13 @@ class EventHandlers(ABC):
         """Other policies from now on; pods of schedulers that came or went change hands."""
         read = read_chosen(obj)
         chosen, refused = dict(read.chosen), dict(read.refused)
-        for name, one in read.chosen.items():
-            if why := self.refusal(one):
+        for name, choice in read.chosen.items():
+            if why := self.refusal(choice):
                 refused[name] = f"data.{name}: {why}"
                 del chosen[name]
         for name in refused.keys() & self.schedulers.chosen.keys():
             chosen[name] = self.schedulers.chosen[name]
-        news = [one for one in refused.items() if self.schedulers.refused.get(one[0]) != one[1]]
+        news = [entry for entry in refused.items() if self.schedulers.refused.get(entry[0]) != entry[1]]
         for name, why in news[:_MOST_COMPLAINTS]:
             assert obj is not None, "nothing is refused where nothing was chosen"
             self.complaints.append(

@@ -165,17 +165,22 @@ def devices_mask(text: str) -> int:
 def _accounted(account: Account, observation: PodObservation) -> dict[str, Any]:
     """Scores, what they are made of where that differs, and how full the nodes get."""
     nodes = observation.compiled.workload.nodes
-    found: dict[str, Any] = {"score": _figure(account.scores[0]), "use": _use(account.nodes[0], observation)}
+    shown_scores: dict[str, Any] = {
+        "score": _figure(account.scores[0]),
+        "use": _use(account.nodes[0], observation),
+    }
     if len(account.nodes) > 1:
-        found["next"] = {
+        shown_scores["next"] = {
             "node": nodes[account.nodes[1]].name,
             "score": _figure(account.scores[1]),
             "use": _use(account.nodes[1], observation),
         }
         ahead = {name: mine - other for name, (mine, other) in account.factors.items()}
         telling = sorted(filter(ahead.get, ahead), key=lambda name: -abs(ahead[name]))[:_MOST_FACTORS]
-        found["factors"] = {name: [_figure(part) for part in account.factors[name]] for name in telling}
-    return found
+        shown_scores["factors"] = {
+            name: [_figure(part) for part in account.factors[name]] for name in telling
+        }
+    return shown_scores
 
 
 def _use(node: int, observation: PodObservation) -> dict[str, float]:

@@ -58,12 +58,12 @@ class Loads:
 
 def read_load(lease: Object, before: float) -> MeasuredLoad | None:
     """What the lease's annotations tell; None where that cannot be read: anybody may write them."""
-    told = lease["metadata"].get("annotations") or {}
-    if USED_CPU not in told:
+    annotations = lease["metadata"].get("annotations") or {}
+    if USED_CPU not in annotations:
         return None
     try:
-        mean = parse_quantity(told[USED_CPU], scale=1000)
-        deviation = parse_quantity(told.get(CPU_DEVIATION, "0"), scale=1000)
+        mean = parse_quantity(annotations[USED_CPU], scale=1000)
+        deviation = parse_quantity(annotations.get(CPU_DEVIATION, "0"), scale=1000)
     except ValueError:
         return None
     return MeasuredLoad(float(mean), float(deviation) ** 2, before)

@@ -51,14 +51,14 @@ class Schedulers:
 
     def for_pod(self, scheduler: str, uid: str) -> Chosen | Untrained | None:
         """Who decides about that pod: the candidate, where it has come so far."""
-        found = self.named(scheduler)
-        return deciding(found, self.promotions.get(scheduler), uid) if isinstance(found, Chosen) else found
+        choice = self.named(scheduler)
+        return deciding(choice, self.promotions.get(scheduler), uid) if isinstance(choice, Chosen) else choice
 
     def named(self, scheduler: str) -> Chosen | Untrained | None:
         """Who decides for that schedulerName; None: it is somebody else's."""
-        found = self.chosen.get(scheduler)
-        if found is not None:
-            return found
+        choice = self.chosen.get(scheduler)
+        if choice is not None:
+            return choice
         if scheduler == DEFAULT_SCHEDULER:
             return self.default
         if scheduler in self.refused:

@@ -82,7 +82,7 @@ class MemoryStore:
         """The operations, if all conditions hold."""
         check_transaction(conditions, operations)
         self._expire()
-        entries = tuple(self._entries.get(one.key) for one in conditions)
+        entries = tuple(self._entries.get(condition.key) for condition in conditions)
         for condition, entry in zip(conditions, entries, strict=True):
             if (entry.revision if entry else ABSENT) != condition.revision:
                 return Committed(False, self._revision, entries)
@@ -96,7 +96,7 @@ class MemoryStore:
             if seen < self._compacted:
                 raise Compacted(self._compacted)
             begin = bisect.bisect_right(self._history, seen, key=lambda change: change.revision)
-            changes = tuple(one for one in self._history[begin:] if one.key.startswith(prefix))
+            changes = tuple(change for change in self._history[begin:] if change.key.startswith(prefix))
             seen = max(seen, self._revision)
             if changes:
                 yield ChangeBatch(changes, seen)

@@ -70,12 +70,12 @@ class TraceLog:
         numbers: list[int] = []
         pods = sum(segment.pods for segment in self._segments.values())
         for number in sorted(self._segments)[:-1]:
-            one = self._segments[number]
-            too_old = now - one.at > self._retention.seconds
+            candidate = self._segments[number]
+            too_old = now - candidate.at > self._retention.seconds
             if len(numbers) == _MOST_DROPPED or not (too_old or pods > self._retention.pods):
                 break
             numbers.append(number)
-            pods -= one.pods
+            pods -= candidate.pods
         return numbers
 
     async def segment(self, number: int) -> Segment | None:
@@ -89,13 +89,13 @@ class TraceLog:
         A StoreError may mean that it was done all the same: append the same segment again.
         """
         value = encode(segment)
-        sizes = {one: self._segments[one].size for one in dropped if one in self._segments}
+        sizes = {number: self._segments[number].size for number in dropped if number in self._segments}
         try:
             (number,) = await self._log.append([(value, 1)], [fence], sizes)
         except ConditionFailed as error:
             raise Fenced(f"{error}: the trace is theirs to write") from error
-        for one in dropped:
-            self._segments.pop(one, None)
+        for gone in dropped:
+            self._segments.pop(gone, None)
         self._segments[number] = _Kept(len(segment.pods), FRAME_BYTES + len(value), segment.at)
 
     async def join_small(self, fence: Unchanged) -> None:
@@ -106,10 +106,12 @@ class TraceLog:
         read = [await self._log.part(number) for number in small]
         standing = [kept for kept in read if kept is not None]
         if not standing:
-            self._segments = {number: one for number, one in self._segments.items() if number not in small}
+            self._segments = {
+                number: segment for number, segment in self._segments.items() if number not in small
+            }
             return
-        found = map(_segment, standing)
-        joined = merged(segment for segment in found if segment is not None)
+        segments = map(_segment, standing)
+        joined = merged(segment for segment in segments if segment is not None)
         try:
             stored_part = await self._log.replace(standing, encode(joined), [fence])
         except ConditionFailed as error:
@@ -120,8 +122,8 @@ class TraceLog:
 
     def _small_in_a_row(self) -> list[int]:
         row: list[int] = []
-        for number, one in sorted(self._segments.items()):
-            row = [*row, number] if one.size < _SMALL_BYTES else []
+        for number, segment in sorted(self._segments.items()):
+            row = [*row, number] if segment.size < _SMALL_BYTES else []
             if len(row) == _MOST_SMALL:
                 return row
         return []

@@ -119,11 +119,11 @@ def merged(segments: Iterable[Segment]) -> Segment:
     """One segment that says what these say; of a pod the last entry counts."""
     segment = Segment(0, 0.0, [], [], {})
     pods: dict[str, PodEntry] = {}
-    for one in segments:
-        segment.through, segment.at = max(segment.through, one.through), max(segment.at, one.at)
-        pods.update((entry.uid, entry) for entry in one.pods)
-        segment.nodes += one.nodes
-        segment.specs |= one.specs
+    for other in segments:
+        segment.through, segment.at = max(segment.through, other.through), max(segment.at, other.at)
+        pods.update((entry.uid, entry) for entry in other.pods)
+        segment.nodes += other.nodes
+        segment.specs |= other.specs
     segment.pods = list(pods.values())
     used = {entry.spec for entry in segment.pods}
     segment.specs = {name: spec for name, spec in segment.specs.items() if name in used}

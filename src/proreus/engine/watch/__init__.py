@@ -1,3 +1,3 @@
-"""Informers: a list, then a watch, of each kind once a process; controllers, scheduler, kubelet and
-API watches subscribe.
+"""The way out of the store: informers for whoever needs to know what stands (scheduler, kubelet, controllers,
+overview), a fan-out with bounded queues for watches of the API.
 """

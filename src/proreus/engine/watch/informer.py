@@ -1,7 +1,8 @@
 """What there is of one kind, followed: a list, then a watch; where the watch breaks, a list again.
 
-Whoever listens is told every change once and in order, also over a gap: then what the new list says is told
-as what must have happened in between. The cache is read-only, as its objects are.
+Whoever subscribes is told every change once and in order, with what stood before, also over a gap: then what
+the new list says is told as what must have happened in between. The cache is read-only, as its objects are.
+Used by the scheduler, the kubelet, the controllers and the API's overview.
 """
 
 from __future__ import annotations
@@ -10,49 +11,47 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
 
 from proreus.engine.objects.errors import Gone, StatusError
 from proreus.engine.objects.kinds import Kind
-from proreus.engine.objects.registry import Registry
+from proreus.engine.objects.metadata import Object, key_of, uid_of
+from proreus.engine.objects.registry import ObjectEvent, Registry
 
-Object = dict[str, Any]
+Hear = Callable[[ObjectEvent], None]
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
 """Seconds before trying again where the store is away: doubling."""
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectChange:
-    """A change: the object as it is, or (gone) as it was."""
-
-    kind: Kind
-    object: Object
-    gone: bool = False
-
-
-@dataclass(eq=False)
 class Informer:
-    """Follows one kind (in one namespace, or in all)."""
+    """Follows one kind, in one namespace or in all; whoever is told must return soon and change nothing."""
 
-    registry: Registry
-    kind: Kind
-    listener: Callable[[ObjectChange], None]
-    namespace: str = ""
-    synced: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set once the first list has been told."""
-    relisted: int = 0
-    """How often the watch was begun again from a new list."""
-    _objects: dict[tuple[str, str], Object] = field(default_factory=dict)
-    _asked: bool = False
-    _watch: asyncio.Task[None] | None = None
+    def __init__(self, registry: Registry, kind: Kind, namespace: str = "") -> None:
+        self.registry, self.kind, self.namespace = registry, kind, namespace
+        self.synced = asyncio.Event()
+        """Set once the first list has been told."""
+        self.relisted = 0
+        """How often the watch was begun again from a new list."""
+        self.revision = 0
+        """Everything up to this revision of the store has been told."""
+        self._hearers: list[Hear] = []
+        self._objects: dict[tuple[str, str], Object] = {}
+        self._asked = False
+        self._watch: asyncio.Task[None] | None = None
 
     @property
     def objects(self) -> Mapping[tuple[str, str], Object]:
         """What there is, by namespace and name."""
         return MappingProxyType(self._objects)
+
+    def get(self, namespace: str, name: str) -> Object | None:
+        """The object as it was last heard of."""
+        return self._objects.get((namespace, name))
+
+    def subscribe(self, hear: Hear) -> None:
+        """Every change goes there; call it before `run`, and what stands comes first, as ADDED."""
+        self._hearers.append(hear)
 
     async def run(self) -> None:
         """Follow, until cancelled."""
@@ -60,7 +59,7 @@ class Informer:
         while True:
             try:
                 self._asked = False
-                after = await self.relist()
+                after = await self._relist()
                 if not self._asked:
                     self.synced.set()
                     pause = _FIRST_PAUSE
@@ -97,34 +96,31 @@ class Informer:
         async with aclosing(self.registry.watch(self.kind, self.namespace, after)) as events:
             async for event in events:
                 if event.type != "BOOKMARK":
-                    self._take(event.object, gone=event.type == "DELETED")
+                    self._take(event)
 
-    async def relist(self) -> int:
+    async def _relist(self) -> int:
         """Tell what is different from what was told before; the revision that this is true of."""
         listed = await self.registry.list(self.kind, self.namespace)
-        there = {_key(obj): obj for obj in listed.items}
+        there = {key_of(obj): obj for obj in listed.items}
         for key, known in list(self._objects.items()):
             now = there.get(key)
-            if now is None or now["metadata"].get("uid") != known["metadata"].get("uid"):
-                del self._objects[key]
-                self.listener(ObjectChange(self.kind, known, gone=True))
+            if now is None or uid_of(now) != uid_of(known):
+                self._take(ObjectEvent("DELETED", known, known, listed.revision))
         for key, obj in there.items():
-            if key not in self._objects or _version(self._objects[key]) != _version(obj):
-                self._objects[key] = obj
-                self.listener(ObjectChange(self.kind, obj))
-        return int(listed.revision)
+            before = self._objects.get(key)
+            if before is None or _version(before) != _version(obj):
+                self._take(ObjectEvent("ADDED" if before is None else "MODIFIED", obj, before, _version(obj)))
+        self.revision = max(self.revision, listed.revision)
+        return listed.revision
 
-    def _take(self, obj: Object, *, gone: bool) -> None:
-        if gone:
-            self._objects.pop(_key(obj), None)
+    def _take(self, event: ObjectEvent) -> None:
+        if event.type == "DELETED":
+            self._objects.pop(key_of(event.object), None)
         else:
-            self._objects[_key(obj)] = obj
-        self.listener(ObjectChange(self.kind, obj, gone))
-
-
-def _key(obj: Object) -> tuple[str, str]:
-    metadata = obj["metadata"]
-    return metadata.get("namespace", ""), metadata["name"]
+            self._objects[key_of(event.object)] = event.object
+        self.revision = max(self.revision, event.revision)
+        for hear in self._hearers:
+            hear(event)
 
 
 def _version(obj: Object) -> int:

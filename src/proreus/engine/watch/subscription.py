@@ -54,17 +54,17 @@ class EventBudget:
         """Whether somebody has to let go of some."""
         return self.size > self._most
 
-    def hold(self, told: WatchEvent) -> None:
+    def hold(self, event: WatchEvent) -> None:
         """One more holds it."""
-        if not told.holders:
-            self.size += told.room
-        told.holders += 1
+        if not event.holders:
+            self.size += event.room
+        event.holders += 1
 
-    def release(self, told: WatchEvent) -> None:
+    def release(self, event: WatchEvent) -> None:
         """One less holds it."""
-        told.holders -= 1
-        if not told.holders:
-            self.size -= told.room
+        event.holders -= 1
+        if not event.holders:
+            self.size -= event.room
 
 
 @dataclass(frozen=True, slots=True)

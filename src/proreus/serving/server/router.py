@@ -24,7 +24,7 @@ class Request:
     """What stands in the path where the route has braces."""
     seconds_left: float
     client: str = ""
-    """Who asks: see `serving.clients`."""
+    """Who asks."""
 
 
 @dataclass(frozen=True, slots=True)

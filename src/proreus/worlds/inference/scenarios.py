@@ -133,9 +133,9 @@ def in_cluster(scenario: InferenceScenario, entry: ClusterEntry) -> InferenceSce
         "limits": replace(
             limits,
             least=limits.least if entry.min_instances_per_pool is None else entry.min_instances_per_pool,
-            most_in_total=entry.max_total_instances or limits.most_in_total,
+            most_in_total=entry.max_total_instances,
         ),
-        "start": None if entry.scale_up_delay is None else starting_within(entry.scale_up_delay),
+        "start": starting_within(entry.scale_up_delay),
     }
     return replace(
         scenario,

@@ -38,7 +38,7 @@ BEST_KNOWN: MappingProxyType[tuple[str, int], tuple[int, int, int]] = MappingPro
     }
 )
 """Scenario and seed -> the most whole pieces that plans of 25, 50 and 100 migrations gain. All are proven: no
-plan gains more, by the bound that prices give (`policies/prices.py`)."""
+plan gains more, by the bound that prices give (`policies/dual_bound.py`)."""
 
 
 def bench_rebalance(data: Path | None, tell: Callable[[str], None]) -> Iterator[BenchRow]:

@@ -83,7 +83,7 @@ class QmixAgent(nn.Module):
         if self._size is None:
             return self._bids(observed, asked)
         obs, feat = observed.cpu().numpy(), _by_choice(asked.cpu().numpy())
-        legal = (obs[:, :, None] >= feat[:, None]).all(axis=(3, 4))  # [E, N, choice of NUMA]
+        legal: Bool = np.all(obs[:, :, None] >= feat[:, None], axis=(3, 4))  # [E, N, choice of NUMA]
         encoded = encode_servers(obs, feat, legal, self._size)
         rows, context = (torch.from_numpy(array).to(observed.device) for array in encoded[:2])
         return self._bids(rows, context)

@@ -14,7 +14,7 @@ from proreus.engine.objects.kinds import JOB, NODE, POD
 from proreus.engine.store.protocol import Put, StoreError, Unchanged
 from proreus.engine.trace.log import Retention, TraceLog
 from proreus.engine.trace.segments import PodEntry, Segment, merged
-from proreus.engine.watch.shared_informer import SharedInformer
+from proreus.engine.watch.informer import Informer
 from tests.engine.controllers.clusters import Cluster, cluster, job, template
 from tests.engine.controllers.virtual_time import play
 
@@ -34,7 +34,7 @@ class Mortal(TraceRecorder):
 async def recording(made: Cluster, options: TraceOptions | None = None) -> AsyncIterator[Mortal]:
     """A recorder that leads from now on."""
     revision = (await made.store.commit([], [Put("fence", b"")])).revision
-    informers = {kind: SharedInformer(made.registry, kind) for kind in FOLLOWED}
+    informers = {kind: Informer(made.registry, kind) for kind in FOLLOWED}
     lost: list[None] = []
     term = Term(Unchanged("fence", revision), lambda: lost.append(None))
     recorder = Mortal(made.registry, made.timers, informers, term, options)

@@ -238,7 +238,9 @@ def _negotiated(asked: ApiRequest, known: Mapping[str, tuple[str, ...]]) -> tupl
         raise BadRequest("Upgrade request required: a stream needs WebSocket or SPDY/3.1")
     header = "sec-websocket-protocol" if upgrade.protocol == WEBSOCKET else "x-stream-protocol-version"
     offered = asked.listed(header)
-    protocol = next((one for one in known[upgrade.protocol] if one in offered), None)
+    protocol = next(
+        (protocol_name for protocol_name in known[upgrade.protocol] if protocol_name in offered), None
+    )
     if protocol is None:
         raise BadRequest(
             f"{header}: {', '.join(offered)[:200]!r}: supported values: {', '.join(known[upgrade.protocol])}"

@@ -140,22 +140,22 @@ async def read_sizes(source: Source) -> AsyncIterator[TerminalSize]:
         text = (text + data.decode("latin-1")).lstrip()
         while text:
             try:
-                found, end = decoder.raw_decode(text)
+                message, end = decoder.raw_decode(text)
             except (ValueError, RecursionError):
                 if len(text) > _LONGEST_SIZE:
                     return
                 break  # the rest of it is yet to come
-            size = _size(found)
+            size = _size(message)
             if size is None:
                 return
             yield size
             text = text[end:].lstrip()
 
 
-def _size(found: Any) -> TerminalSize | None:
-    if not isinstance(found, dict):
+def _size(message: Any) -> TerminalSize | None:
+    if not isinstance(message, dict):
         return None
-    sides = [side for side in (found.get("Width"), found.get("Height")) if type(side) is int]
+    sides = [side for side in (message.get("Width"), message.get("Height")) if type(side) is int]
     if len(sides) != 2 or not all(0 <= side <= _LARGEST_SIDE for side in sides):
         return None
     return TerminalSize(*sides)

@@ -16,8 +16,13 @@ class SpdyCommand:
 
     def __init__(self, session: SpdySession, wanted: StreamsWanted) -> None:
         self._session = session
-        told = {"stdin": wanted.stdin, "stdout": wanted.stdout, "stderr": wanted.stderr, "resize": wanted.tty}
-        self._expected = {"error", *(name for name, there in told.items() if there)}
+        streams = {
+            "stdin": wanted.stdin,
+            "stdout": wanted.stdout,
+            "stderr": wanted.stderr,
+            "resize": wanted.tty,
+        }
+        self._expected = {"error", *(name for name, there in streams.items() if there)}
         self._streams: dict[str, SpdyStream] = {}
         self._complete = asyncio.Event()
         self._refused: set[asyncio.Task[None]] = set()

@@ -67,8 +67,8 @@ def _resource(kind: Kind, verbs: tuple[str, ...] = _VERBS) -> dict[str, Any]:
 
 def _parts(kind: Kind) -> Iterator[dict[str, Any]]:
     def part(name: str, of: str, verbs: tuple[str, ...], **more: str) -> dict[str, Any]:
-        told = {"name": f"{kind.plural}/{name}", "singularName": "", "namespaced": kind.namespaced}
-        return {**told, **more, "kind": of, "verbs": list(verbs)}
+        named = {"name": f"{kind.plural}/{name}", "singularName": "", "namespaced": kind.namespaced}
+        return {**named, **more, "kind": of, "verbs": list(verbs)}
 
     if kind.status:
         yield part("status", kind.kind, _PART_VERBS)
@@ -84,9 +84,11 @@ def _parts(kind: Kind) -> Iterator[dict[str, Any]]:
 
 @cache
 def _resources(group: str) -> list[dict[str, Any]]:
-    found = [one for kind in KINDS if kind.group == group for one in (_resource(kind), *_parts(kind))]
+    resources = [
+        resource for kind in KINDS if kind.group == group for resource in (_resource(kind), *_parts(kind))
+    ]
     if group == "":
-        found.append(
+        resources.append(
             {
                 "name": "bindings",
                 "singularName": "binding",
@@ -95,14 +97,14 @@ def _resources(group: str) -> list[dict[str, Any]]:
                 "verbs": ["create"],
             }
         )
-    found += [_resource(kind, _MEASURED_VERBS) for kind in MEASURED if kind.group == group]
+    resources += [_resource(kind, _MEASURED_VERBS) for kind in MEASURED if kind.group == group]
     if group == DEFINITION.group:
-        found.append(_resource(DEFINITION, _DEFINITION_VERBS))
-    found += [
+        resources.append(_resource(DEFINITION, _DEFINITION_VERBS))
+    resources += [
         {"name": name, "singularName": kind.lower(), "namespaced": False, "kind": kind, "verbs": ["create"]}
         for name, kind in _REVIEWS.get(group, ())
     ]
-    return sorted(found, key=lambda one: str(one["name"]))
+    return sorted(resources, key=lambda resource: str(resource["name"]))
 
 
 def _group(group: str) -> dict[str, Any]:

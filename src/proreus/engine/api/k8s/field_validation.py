@@ -7,7 +7,7 @@ from typing import Any
 from proreus.engine.api.server.reply import Header
 from proreus.engine.objects.errors import BadRequest
 from proreus.engine.objects.kinds import Kind
-from proreus.engine.objects.schema.structure import shaped
+from proreus.engine.objects.schema.structure import Shaped, shaped
 
 _MOST = 16
 """So many are told of; one typing error is enough to look again."""
@@ -18,11 +18,16 @@ def field_warnings(kind: Kind, obj: dict[str, Any], validation: str) -> tuple[He
 
     validation: `Warn` (where "" is given too, as in Kubernetes), `Ignore`, `Strict`.
     """
+    return () if validation == "Ignore" else unknown_warnings(kind, shaped(kind, obj), validation)
+
+
+def unknown_warnings(kind: Kind, obj: Shaped, validation: str) -> tuple[Header, ...]:
+    """The same of an object whose structure is known already."""
     match validation:
         case "Ignore":
             return ()
         case "" | "Warn" | "Strict":
-            unknown = shaped(kind, obj).unknown[:_MOST]
+            unknown = obj.unknown[:_MOST]
         case other:
             raise BadRequest(f'fieldValidation: Unsupported value: "{other[:80]}": Ignore, Strict, Warn')
     messages = [f'unknown field "{path[:200]}"' for path in unknown]

@@ -119,5 +119,5 @@ def _rows(whole: dict[str, Any]) -> str:
 
 
 def _continue(after: str, revision: int) -> str:
-    told = msgspec.json.encode({"rv": revision, "start": after})
-    return base64.urlsafe_b64encode(told).decode().rstrip("=")
+    token = msgspec.json.encode({"rv": revision, "start": after})
+    return base64.urlsafe_b64encode(token).decode().rstrip("=")

@@ -26,10 +26,10 @@ class MetricsObjects:
     async def get(self, target: RequestTarget, asked: ApiRequest) -> Answer:
         """Of one node or pod."""
         if target.kind is NODE_METRICS:
-            found = node_metrics(await self._measured.node(target.name))
+            metrics = node_metrics(await self._measured.node(target.name))
         else:
-            found = pod_metrics(await self._measured.pod(target.namespace, target.name))
-        return Reply.of(form_of(asked.accept, "").one(target.kind, found))
+            metrics = pod_metrics(await self._measured.pod(target.namespace, target.name))
+        return Reply.of(form_of(asked.accept, "").one(target.kind, metrics))
 
     async def list(self, target: RequestTarget, asked: ApiRequest) -> Answer:
         """Of all, or of those that were selected by their own labels and fields."""
@@ -46,17 +46,20 @@ class MetricsObjects:
         return Reply.of(form.many(target.kind, items, {}))
 
 
-def node_metrics(one: NodeMeasured) -> dict[str, Any]:
-    """As Kubernetes has it."""
-    return {**_measured(NODE_METRICS, one.node, one.at), "usage": _usage(one.use.cpu, one.use.memory)}
-
-
-def pod_metrics(one: PodMeasured) -> dict[str, Any]:
+def node_metrics(measured: NodeMeasured) -> dict[str, Any]:
     """As Kubernetes has it."""
     return {
-        **_measured(POD_METRICS, one.pod, one.at),
+        **_measured(NODE_METRICS, measured.node, measured.at),
+        "usage": _usage(measured.use.cpu, measured.use.memory),
+    }
+
+
+def pod_metrics(measured: PodMeasured) -> dict[str, Any]:
+    """As Kubernetes has it."""
+    return {
+        **_measured(POD_METRICS, measured.pod, measured.at),
         "containers": [
-            {"name": use.container, "usage": _usage(use.cpu, use.memory)} for use in one.containers
+            {"name": use.container, "usage": _usage(use.cpu, use.memory)} for use in measured.containers
         ],
     }
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from proreus.engine.api.k8s.field_validation import field_warnings
+from proreus.engine.api.k8s.field_validation import field_warnings, unknown_warnings
 from proreus.engine.api.k8s.paths import RequestTarget
 from proreus.engine.api.server.authorization import Action, check
 from proreus.engine.api.server.reply import Header
 from proreus.engine.api.server.request import ApiRequest
 from proreus.engine.objects.errors import BadRequest
 from proreus.engine.objects.kinds import Kind
-from proreus.engine.objects.offload import at_the_desk
+from proreus.engine.objects.offload import offload
 from proreus.engine.objects.patch.patch_type import PatchType
 from proreus.engine.objects.patch.patch_type import patched as with_patch
 from proreus.engine.objects.registry import Registry
+from proreus.engine.objects.schema.structure import shaped
 
 APPLY = "application/apply-patch+yaml"
 PATCH_TYPES = (*(patch_type.value for patch_type in PatchType), APPLY)
@@ -75,27 +76,29 @@ async def _applied(
     if metadata.get("managedFields"):
         raise BadRequest("metadata.managedFields must be nil")
     validation = asked.query.get("fieldValidation", "")
-    headers = await at_the_desk(asked.size, lambda: field_warnings(kind, stated, validation))
+    meant = await offload(asked.size, lambda: shaped(kind, stated))
+    headers = unknown_warnings(kind, meant, validation)
     named = {**metadata, "name": target.name, "namespace": target.namespace}
     check_object(kind, {**stated, "metadata": named})
     created = False
 
-    def before_creating() -> None:
+    def before_writing(creating: bool) -> None:
         """The right to patch what is there is none to make what is not."""
         nonlocal created
-        check(asked.identity, Action("create", target.resource, target.namespace, target.name))
-        created = True
+        created = creating
+        if creating:
+            check(asked.identity, Action("create", target.resource, target.namespace, target.name))
 
     state = await registry.apply(
         kind,
         target.namespace,
         target.name,
-        stated,
+        meant,
         manager=asked.manager,
         force=asked.flag("force"),
         subresource=target.subresource,
         dry_run=asked.dry_run,
-        before_creating=before_creating,
+        before_writing=before_writing,
     )
     return state, created, headers
 

@@ -22,7 +22,7 @@ from proreus.engine.api.server.status import success
 from proreus.engine.objects.errors import BadRequest, NotFound, TooLargeVersion
 from proreus.engine.objects.kinds import Kind
 from proreus.engine.objects.lifecycle import check_may_go
-from proreus.engine.objects.offload import at_the_desk
+from proreus.engine.objects.offload import offload
 from proreus.engine.objects.registry import Registry
 from proreus.engine.objects.selectors import Selection, selection_asked
 from proreus.engine.watch.subscription import WatchSelector
@@ -178,7 +178,7 @@ class ResourceHandlers:
 
 async def _warnings(kind: Kind, obj: dict[str, Any], asked: ApiRequest) -> tuple[Header, ...]:
     validation = asked.query.get("fieldValidation", "")
-    return await at_the_desk(asked.size, lambda: field_warnings(kind, obj, validation))
+    return await offload(asked.size, lambda: field_warnings(kind, obj, validation))
 
 
 def _form(asked: ApiRequest) -> Form:

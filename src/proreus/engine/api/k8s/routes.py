@@ -51,7 +51,9 @@ class ObjectRoutes:
         if not wanted.version and wanted.group is None:
             for offer in asked.accept.decode("latin-1").lower().replace(" ", "").split(","):
                 if _AGGREGATED in offer and "as=apigroupdiscoverylist" in offer:
-                    version = next((one for one in ("v2beta1", "v2") if f"v={one}" in offer.split(";")), "")
+                    version = next(
+                        (wanted for wanted in ("v2beta1", "v2") if f"v={wanted}" in offer.split(";")), ""
+                    )
                     if version:
                         reply = Reply.of(discovery.aggregated(version, legacy=wanted.legacy))
                         named = f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"

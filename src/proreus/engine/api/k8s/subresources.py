@@ -199,9 +199,9 @@ def _object(of: Any, name: str) -> dict[str, Any]:
     """A field that is an object; an empty one where it is missing."""
     if not isinstance(of, dict):
         raise BadRequest("the body of the request is not an object")
-    found = of.get(name)
-    if found is None:
+    value = of.get(name)
+    if value is None:
         return {}
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise BadRequest(f"{name} is not an object")
-    return found
+    return value

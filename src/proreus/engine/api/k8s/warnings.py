@@ -25,15 +25,15 @@ _USUAL_ACCOUNT = "default"
 
 def effect_warnings(kind: Kind, obj: Mapping[str, Any], *, simulated: bool) -> tuple[Header, ...]:
     """Of an object as it was stored; simulated: whether the nodes here are."""
-    told = []
+    texts = []
     if kind is SERVICE:
-        told.append(_SERVICE)
+        texts.append(_SERVICE)
     elif kind is POD:
-        told += _of_pod("spec", obj["spec"], simulated=simulated)
+        texts += _of_pod("spec", obj["spec"], simulated=simulated)
     elif kind in _TEMPLATED:
         spec = obj["spec"].get("template", {}).get("spec") or {}
-        told += _of_pod("spec.template.spec", spec, simulated=simulated)
-    return tuple(warning(text) for text in told[:_MOST])
+        texts += _of_pod("spec.template.spec", spec, simulated=simulated)
+    return tuple(warning(text) for text in texts[:_MOST])
 
 
 def touches_spec(patch: Any) -> bool:

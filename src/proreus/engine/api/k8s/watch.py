@@ -204,10 +204,10 @@ class _Writer:
         metadata: dict[str, Any] = {"resourceVersion": str(revision), "creationTimestamp": None}
         if annotations:
             metadata["annotations"] = annotations
-        told = {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata}
+        obj = {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata}
         if kind.kind == "Pod":
-            told |= {"spec": {"containers": None}, "status": {}}
-        return _line("BOOKMARK", told) if self._form.plain else self._formed("BOOKMARK", told)
+            obj |= {"spec": {"containers": None}, "status": {}}
+        return _line("BOOKMARK", obj) if self._form.plain else self._formed("BOOKMARK", obj)
 
     def _formed(self, type_: str, obj: dict[str, Any]) -> bytes:
         shown = self._form.event(self._wanted.kind, obj, type_, with_columns=self._first)

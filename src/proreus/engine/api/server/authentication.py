@@ -26,7 +26,7 @@ _MOST_ESCAPES = 4
 
 
 class Role(Enum):
-    """What somebody may do: see `roles`."""
+    """What somebody may do: see `authorization`."""
 
     ADMIN = "admin"
     AGENT = "agent"
@@ -104,7 +104,7 @@ def _read_line(line: bytes, path: Path, number: int) -> tuple[bytes, Identity]:
     try:
         known = Role(role.decode("ascii", "replace"))
     except ValueError:
-        known_roles = ", ".join(one.value for one in Role)
+        known_roles = ", ".join(role.value for role in Role)
         raise InputError(f"is none of {known_roles}", file=path, line=number, field="role") from None
     begin = hashlib.sha256(token[:_SHORTEST_TOKEN]).digest()
     return token, Identity(name.decode(), known, begin, len(token))
@@ -144,14 +144,14 @@ class Authenticator:
 
     def without_tokens(self, text: bytes) -> str:
         """For logs: what a client has sent, but for tokens, wherever in it they stand and however escaped."""
-        told, plain = text, unquote_to_bytes(text)
+        quoted, plain = text, unquote_to_bytes(text)
         for _ in range(_MOST_ESCAPES):
-            if plain == told or not self._begins:
+            if plain == quoted or not self._begins:
                 break
-            told, plain = plain, unquote_to_bytes(plain)
-        clean = self._cut(told)
+            quoted, plain = plain, unquote_to_bytes(plain)
+        clean = self._cut(quoted)
         # As it was sent, where nothing had to be cut out.
-        return (text if clean == told else clean).decode("latin-1")
+        return (text if clean == quoted else clean).decode("latin-1")
 
     def _cut(self, text: bytes) -> bytes:
         """Whatever begins as a token does, in the length of that token."""

@@ -1,7 +1,7 @@
 """Requests about the inside of a pod that another process runs: that process is asked, and answers for us.
 
-It has a door of its own (`node_doors`), which speaks as this one does. Who asks was checked here; streams are
-handed on byte by byte.
+It has a server of its own (`node_endpoints`), which speaks as this one does. Who asks was checked here;
+streams are handed on byte by byte.
 """
 
 from __future__ import annotations

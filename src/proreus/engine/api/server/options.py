@@ -73,7 +73,7 @@ class ApiOptions:
     host: str = "127.0.0.1"
     port: int = 0
     tokens: Mapping[bytes, Identity] | None = None
-    """See `identities.read_tokens`; None: whoever reaches the door is an admin, on loopback only."""
+    """See `authentication.read_tokens`; None: whoever reaches the API is an admin, on loopback only."""
     allowed_hosts: tuple[str, ...] = ()
     """Further names under which the door is reached."""
     credentials: tuple[Path, Path] | None = None
@@ -97,5 +97,5 @@ class ApiOptions:
     @property
     def names(self) -> frozenset[str] | None:
         """The names of hosts that are answered to, besides those of loopback; None: any."""
-        told = frozenset(bare(name).lower() for name in self.allowed_hosts)
-        return told if is_loopback(self.host) or told else None
+        hosts = frozenset(bare(name).lower() for name in self.allowed_hosts)
+        return hosts if is_loopback(self.host) or hosts else None

@@ -13,7 +13,7 @@ from proreus.engine.api.server.options import ApiLimits
 from proreus.engine.api.server.request_body import JSON, read_document
 from proreus.engine.api.server.status import RequestTimeout, UnsupportedType
 from proreus.engine.objects.errors import BadRequest, TooLarge
-from proreus.engine.objects.offload import at_the_desk
+from proreus.engine.objects.offload import offload
 from proreus.httpserver.byte_budget import ByteBudget
 from proreus.httpserver.client_identity import client_of
 from proreus.httpserver.upgrade import EXTENSION, Upgrade
@@ -239,14 +239,14 @@ class ApiRequest:
         if not body:
             return None
         if self.content_type == protobuf.MEDIA_TYPE:
-            return await at_the_desk(len(body), lambda: protobuf.read_protobuf(body))
+            return await offload(len(body), lambda: protobuf.read_protobuf(body))
         if self.content_type not in (JSON, ""):
             raise UnsupportedType(f"the body is {self.content_type!r}, not {JSON}")
-        return await at_the_desk(len(body), lambda: read_document(body, JSON))
+        return await offload(len(body), lambda: read_document(body, JSON))
 
     async def _read(self, read: Callable[[bytes], Any]) -> Any:
         body = await self.body()
-        return await at_the_desk(len(body), lambda: read(body))
+        return await offload(len(body), lambda: read(body))
 
 
 def _too_large(longest: int) -> TooLarge:

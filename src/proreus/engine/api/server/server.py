@@ -109,7 +109,7 @@ class _Server(uvicorn.Server):
         self.servers = []
         if self.config.ssl is None:
             self.servers = [
-                await loop.create_server(connection, sock=one, backlog=BACKLOG) for one in sockets or ()
+                await loop.create_server(connection, sock=sock, backlog=BACKLOG) for sock in sockets or ()
             ]
         else:
             handshakes = Handshakes(
@@ -117,7 +117,7 @@ class _Server(uvicorn.Server):
             )
             if self._options.authority is not None:
                 self._tasks.append(loop.create_task(_renew(self.config.ssl, self._options.authority)))
-            self._tasks += [loop.create_task(handshakes.accept(one, connection)) for one in sockets or ()]
+            self._tasks += [loop.create_task(handshakes.accept(sock, connection)) for sock in sockets or ()]
         self.started = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

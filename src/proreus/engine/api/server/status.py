@@ -58,14 +58,14 @@ def failure(refused: StatusError) -> dict[str, Any]:
     if isinstance(refused, TooManyRequests | TooLargeVersion | Unserviceable):
         details["retryAfterSeconds"] = RETRY_SECONDS
     # Never without details, though these may be empty, as with the API server: clients look into them.
-    told = {"message": refused.message, "reason": refused.reason, "details": details}
-    return _status("Failure", refused.code, told)
+    described = {"message": refused.message, "reason": refused.reason, "details": details}
+    return _status("Failure", refused.code, described)
 
 
 def internal_error() -> dict[str, Any]:
     """What a request hears that failed by our fault: no details."""
-    told = {"message": "the engine failed; its log says why", "reason": "InternalError"}
-    return _status("Failure", 500, told)
+    described = {"message": "the engine failed; its log says why", "reason": "InternalError"}
+    return _status("Failure", 500, described)
 
 
 def success(kind: str, name: str, *, uid: str = "", code: int = 200) -> dict[str, Any]:
@@ -80,5 +80,5 @@ def done(code: int = 200) -> dict[str, Any]:
     return _status("Success", code, {})
 
 
-def _status(how: str, code: int, told: dict[str, Any]) -> dict[str, Any]:
-    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": how, **told, "code": code}
+def _status(how: str, code: int, described: dict[str, Any]) -> dict[str, Any]:
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": how, **described, "code": code}

@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from proreus.engine.api.usage import load_of
 from proreus.engine.objects.decision_annotation import DECISION, read_decision
-from proreus.engine.objects.errors import StatusError
-from proreus.engine.objects.kinds import LEASE, LEASE_NAMESPACE, NODE, POD, Kind
-from proreus.engine.objects.registry import Registry
+from proreus.engine.objects.kinds import LEASE, LEASE_NAMESPACE, NODE, POD
+from proreus.engine.objects.registry import ObjectEvent, Registry
 from proreus.engine.objects.resource_amounts import read_amounts, requests_of
+from proreus.engine.watch.informer import Informer
 from proreus.model.resources import CPU, MEMORY, PODS
 
 _DECISIONS_KEPT = 200
 _QUEUE_SHOWN = 50
-_RETRY_SECONDS = 1.0
-_FOLLOWED = (NODE, LEASE, POD)
 _ENDED = ("Succeeded", "Failed")
 _GPU = "nvidia.com/gpu"
 _SHOWN = ((CPU, "cpu", 1000.0), (MEMORY, "memory", 1.0), (_GPU, "gpu", 1.0))
 """Resource, what the page calls it, and what an amount is divided by."""
-_log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -68,7 +64,6 @@ class Overview:
     """See the module. It begins to watch when somebody first looks."""
 
     def __init__(self, registry: Registry) -> None:
-        self._registry = registry
         self._pods: dict[str, _Pod] = {}
         self._nodes: dict[str, _Node] = {}
         self._changed: dict[str, int] = {}
@@ -78,16 +73,20 @@ class Overview:
         self.decisions: deque[Numbered] = deque(maxlen=_DECISIONS_KEPT)
         self.changes = 0
         """So many have been seen: whoever remembers the number knows whether there is news."""
+        nodes, pods = Informer(registry, NODE), Informer(registry, POD)
+        leases = Informer(registry, LEASE, LEASE_NAMESPACE)
+        nodes.subscribe(self._see_node)
+        leases.subscribe(self._see_lease)
+        pods.subscribe(self._see_pod)
+        self._informers = (nodes, leases, pods)
         self._tasks: list[asyncio.Task[None]] = []
-        self._caught_up: dict[Kind, asyncio.Event] = {}
 
     async def look(self) -> None:
         """Begin to watch, where that is not done; returns once what stands is known."""
         if not self._tasks:
-            self._caught_up = {kind: asyncio.Event() for kind in _FOLLOWED}
-            self._tasks = [asyncio.create_task(self._follow(kind)) for kind in _FOLLOWED]
-        for caught_up in self._caught_up.values():
-            await caught_up.wait()
+            self._tasks = [asyncio.create_task(informer.run()) for informer in self._informers]
+        for informer in self._informers:
+            await informer.synced.wait()
 
     async def stop(self) -> None:
         """Watch no more."""
@@ -97,48 +96,13 @@ class Overview:
                 await task
         self._tasks = []
 
-    async def _follow(self, kind: Kind) -> None:
-        while True:
-            try:
-                place = LEASE_NAMESPACE if kind is LEASE else ""
-                async with aclosing(self._registry.watch(kind, place)) as events:
-                    seen: set[str] | None = set()
-                    async for event in events:
-                        if event.type == "BOOKMARK":
-                            if seen is not None:
-                                self._forget_others(kind, seen)
-                                seen = None
-                                self._caught_up[kind].set()
-                            continue
-                        if seen is not None:
-                            seen.add(_key(kind, event.object))
-                        if kind is NODE:
-                            self._see_node(event.object, gone=event.type == "DELETED")
-                        elif kind is LEASE:
-                            self._see_lease(event.object, gone=event.type == "DELETED")
-                        else:
-                            self._see_pod(event.object, gone=event.type == "DELETED")
-            except StatusError as refused:
-                _log.warning("the overview waits for the store: %s", refused)
-            await asyncio.sleep(_RETRY_SECONDS)
-
-    def _forget_others(self, kind: Kind, seen: set[str]) -> None:
-        """After a watch had to begin anew: what went in between is gone."""
-        if kind is POD:
-            for key in [key for key in self._pods if key not in seen]:
-                self._put_pod(key, None)
-        elif kind is NODE:
-            for name, node in self._nodes.items():
-                if name not in seen:
-                    node.there = False
-                    self._change(name)
-
     def _change(self, node: str) -> None:
         self.changes += 1
         if node:
             self._changed[node] = self.changes
 
-    def _see_node(self, obj: dict[str, Any], *, gone: bool) -> None:
+    def _see_node(self, event: ObjectEvent) -> None:
+        obj, gone = event.object, event.type == "DELETED"
         name = obj["metadata"]["name"]
         node = self._nodes.setdefault(name, _Node())
         status, spec = obj.get("status") or {}, obj.get("spec") or {}
@@ -147,24 +111,26 @@ class Overview:
             for condition in status.get("conditions") or ()
             if condition.get("type") == "Ready"
         ]
-        told = (
+        seen = (
             _amounts(status.get("allocatable")),
             ready == ["True"],
             bool(spec.get("unschedulable")),
             not gone,
         )
-        if told != (node.allocatable, node.ready, node.cordoned, node.there):
-            node.allocatable, node.ready, node.cordoned, node.there = told
+        if seen != (node.allocatable, node.ready, node.cordoned, node.there):
+            node.allocatable, node.ready, node.cordoned, node.there = seen
             self._change(name)
 
-    def _see_lease(self, obj: dict[str, Any], *, gone: bool) -> None:
+    def _see_lease(self, event: ObjectEvent) -> None:
+        obj, gone = event.object, event.type == "DELETED"
         node = self._nodes.setdefault(obj["metadata"]["name"], _Node())
         used = None if gone else load_of(obj)
         if used != node.used:
             node.used = used
             self._change(obj["metadata"]["name"])
 
-    def _see_pod(self, obj: dict[str, Any], *, gone: bool) -> None:
+    def _see_pod(self, event: ObjectEvent) -> None:
+        obj, gone = event.object, event.type == "DELETED"
         metadata, spec, status = obj["metadata"], obj["spec"], obj.get("status") or {}
         pod = _Pod(
             metadata.get("namespace", ""),
@@ -209,8 +175,8 @@ class Overview:
                 if condition.get("type") == "PodScheduled"
             ]
             time = moments[0] if moments and moments[0] else pod.created
-            told = {"time": time, "namespace": pod.namespace, "pod": pod.name, **noted.as_json()}
-            self.decisions.append(Numbered(self.changes, told))
+            decision = {"time": time, "namespace": pod.namespace, "pod": pod.name, **noted.as_json()}
+            self.decisions.append(Numbered(self.changes, decision))
 
     @property
     def phases(self) -> dict[str, int]:
@@ -255,12 +221,12 @@ class Overview:
                 "length": len(queue),
                 "pods": [
                     {
-                        "namespace": one.namespace,
-                        "name": one.name,
-                        "created": one.created,
-                        "reason": one.reason,
+                        "namespace": pod.namespace,
+                        "name": pod.name,
+                        "created": pod.created,
+                        "reason": pod.reason,
                     }
-                    for one in queue[:_QUEUE_SHOWN]
+                    for pod in queue[:_QUEUE_SHOWN]
                 ],
             },
         }
@@ -274,7 +240,7 @@ class Overview:
 
     def _node(self, name: str) -> dict[str, Any]:
         node = self._nodes[name]
-        told: dict[str, Any] = {
+        row: dict[str, Any] = {
             "name": name,
             "ready": node.ready,
             "cordoned": node.cordoned,
@@ -282,11 +248,11 @@ class Overview:
         }
         for resource, shown, by in _SHOWN:
             if node.allocatable.get(resource):
-                told[shown] = [node.taken[resource] / by, node.allocatable[resource] / by]
+                row[shown] = [node.taken[resource] / by, node.allocatable[resource] / by]
         used = _used_of(node)
         if used:
-            told["used"] = {"cpu": used[CPU] / 1000.0, "memory": used[MEMORY]}
-        return told
+            row["used"] = {"cpu": used[CPU] / 1000.0, "memory": used[MEMORY]}
+        return row
 
     def used(self) -> Iterator[tuple[str, int, int]]:
         """Nodes that are well, with CPU and memory as they were last measured."""
@@ -304,10 +270,6 @@ class Overview:
 def _used_of(node: _Node) -> dict[str, int]:
     """What is used on a node that is well: of another nothing is known."""
     return {CPU: node.used[0], MEMORY: node.used[1]} if node.ready and node.used is not None else {}
-
-
-def _key(kind: Kind, obj: dict[str, Any]) -> str:
-    return str(obj["metadata"]["uid"] if kind is POD else obj["metadata"]["name"])
 
 
 def _amounts(stated: Any) -> dict[str, int]:

@@ -68,19 +68,19 @@ async def promotions(registry: Registry) -> dict[str, Promotion]:
 
 
 def as_json(
-    name: str, one: Chosen, troubles: Troubles = NO_TROUBLES, promotion: Promotion | None = None
+    name: str, choice: Chosen, troubles: Troubles = NO_TROUBLES, promotion: Promotion | None = None
 ) -> dict[str, Any]:
     """For clients."""
-    told: dict[str, Any] = {
+    shown: dict[str, Any] = {
         "name": name,
-        "policy": one.policy,
-        "shadow": one.shadow,
-        "deadline_ms": one.deadline_ms,
+        "policy": choice.policy,
+        "shadow": choice.shadow,
+        "deadline_ms": choice.deadline_ms,
     }
-    if one.candidate:
-        told |= {"candidate": one.candidate, "share": one.share}
-        if promotion is not None and promotion.is_of(one):
-            told["promotion"] = {
+    if choice.candidate:
+        shown |= {"candidate": choice.candidate, "share": choice.share}
+        if promotion is not None and promotion.is_of(choice):
+            shown["promotion"] = {
                 "stage": promotion.stage,
                 "since": timestamp(promotion.since),
                 "stage_since": timestamp(promotion.stage_since),
@@ -88,7 +88,7 @@ def as_json(
                 "told": promotion.told,
             }
     beside = {"refused": troubles.refused, "failing": dict(troubles.failing)}
-    return {**told, **{key: value for key, value in beside.items() if value}}
+    return {**shown, **{key: value for key, value in beside.items() if value}}
 
 
 def read_choice(document: Any) -> Chosen:
@@ -168,11 +168,4 @@ async def switch(registry: Registry, name: str, choice: Chosen | None) -> None:
             data[name] = text
         return {**standing, "data": data}
 
-    try:
-        await registry.edit(CONFIG_MAP, NAMESPACE, NAME, change)
-    except NotFound:
-        if text is None:
-            raise
-        await registry.create(
-            CONFIG_MAP, {"metadata": {"name": NAME, "namespace": NAMESPACE}, "data": {name: text}}
-        )
+    await registry.create_or_edit(CONFIG_MAP, {"metadata": {"name": NAME, "namespace": NAMESPACE}}, change)

@@ -40,16 +40,16 @@ class UsageRoutes:
             node = pod["spec"].get("nodeName")
             if node and (pod.get("status") or {}).get("phase") not in _ENDED:
                 requested.setdefault(node, Counter()).update(requests_of(pod))
-        nodes = [one for one in await self._measured.nodes() if chosen.matches(one.node)]
-        nodes.sort(key=lambda one: _order(sort, one.use.cpu, one.use.memory, one.node))
+        nodes = [measured for measured in await self._measured.nodes() if chosen.matches(measured.node)]
+        nodes.sort(key=lambda measured: _order(sort, measured.use.cpu, measured.use.memory, measured.node))
         return {
             "total": len(nodes),
             "nodes": [
                 {
-                    **_node_row(one, requested.get(one.node["metadata"]["name"], Counter())),
-                    **self._past(self._of_node(one, day), one.minutes, points, day),
+                    **_node_row(measured, requested.get(measured.node["metadata"]["name"], Counter())),
+                    **self._past(self._of_node(measured, day), measured.minutes, points, day),
                 }
-                for one in nodes[:limit]
+                for measured in nodes[:limit]
             ],
         }
 
@@ -60,27 +60,32 @@ class UsageRoutes:
             POD, asked.query.get("labelSelector", ""), asked.query.get("fieldSelector", "")
         )
         measured = await self._measured.pods(asked.query.get("namespace", ""))
-        found = [one for one in measured if chosen.matches(one.pod)]
-        found.sort(key=lambda one: _order(sort, one.cpu, one.memory, one.pod))
+        matching = [measured_pod for measured_pod in measured if chosen.matches(measured_pod.pod)]
+        matching.sort(
+            key=lambda measured_pod: _order(sort, measured_pod.cpu, measured_pod.memory, measured_pod.pod)
+        )
         return {
-            "total": len(found),
+            "total": len(matching),
             "pods": [
-                {**_pod_row(one), **self._past(self._of_pod(one, day), one.minutes, points, day)}
-                for one in found[:limit]
+                {
+                    **_pod_row(measured_pod),
+                    **self._past(self._of_pod(measured_pod, day), measured_pod.minutes, points, day),
+                }
+                for measured_pod in matching[:limit]
             ],
         }
 
-    def _of_node(self, one: NodeMeasured, day: bool) -> Trend:
-        name = one.node["metadata"]["name"]
+    def _of_node(self, measured: NodeMeasured, day: bool) -> Trend:
+        name = measured.node["metadata"]["name"]
         return Trend() if self._trends is None else self._trends.node_trend(name, day=day)
 
-    def _of_pod(self, one: PodMeasured, day: bool) -> Trend:
-        uid = one.pod["metadata"]["uid"]
+    def _of_pod(self, measured: PodMeasured, day: bool) -> Trend:
+        uid = measured.pod["metadata"]["uid"]
         return Trend() if self._trends is None else self._trends.pod_trend(uid, day=day)
 
-    def _past(self, own: Trend, told: Trend, points: int, day: bool) -> dict[str, Any]:
+    def _past(self, own: Trend, reported: Trend, points: int, day: bool) -> dict[str, Any]:
         """Of this process, or as it was told."""
-        trend = own if own.cpu or day else told
+        trend = own if own.cpu or day else reported
         return {
             "cpu_milli_trend": thinned(trend.cpu, points),
             "memory_bytes_trend": thinned(trend.memory, points),
@@ -120,12 +125,12 @@ def _order(sort: str, cpu: int, memory: int, of: Mapping[str, Any]) -> tuple[int
     return first, metadata.get("namespace", ""), metadata["name"]
 
 
-def _node_row(one: NodeMeasured, requested: Counter[str]) -> dict[str, Any]:
-    allocatable = read_amounts((one.node.get("status") or {}).get("allocatable"))
-    use = one.use
+def _node_row(measured: NodeMeasured, requested: Counter[str]) -> dict[str, Any]:
+    allocatable = read_amounts((measured.node.get("status") or {}).get("allocatable"))
+    use = measured.use
     return {
-        "name": one.node["metadata"]["name"],
-        "measured": one.at,
+        "name": measured.node["metadata"]["name"],
+        "measured": measured.at,
         "cpu_milli": use.cpu,
         "memory_bytes": use.memory,
         "disk_bytes": use.disk,
@@ -140,21 +145,21 @@ def _node_row(one: NodeMeasured, requested: Counter[str]) -> dict[str, Any]:
     }
 
 
-def _pod_row(one: PodMeasured) -> dict[str, Any]:
-    metadata, spec, traffic = one.pod["metadata"], one.pod["spec"], one.beside.traffic
+def _pod_row(measured: PodMeasured) -> dict[str, Any]:
+    metadata, spec, traffic = measured.pod["metadata"], measured.pod["spec"], measured.beside.traffic
     limits = total(read_amounts((each.get("resources") or {}).get("limits")) for each in spec["containers"])
     return {
         "namespace": metadata["namespace"],
         "name": metadata["name"],
         "node": spec["nodeName"],
-        "measured": one.at,
-        "cpu_milli": one.cpu,
-        "memory_bytes": one.memory,
-        "disk_bytes": one.disk,
+        "measured": measured.at,
+        "cpu_milli": measured.cpu,
+        "memory_bytes": measured.memory,
+        "disk_bytes": measured.disk,
         "received_per_second": None if traffic is None else traffic.received,
         "sent_per_second": None if traffic is None else traffic.sent,
-        "gpus": _gpus(one.beside.gpus),
-        "requested": _asked(requests_of(one.pod)),
+        "gpus": _gpus(measured.beside.gpus),
+        "requested": _asked(requests_of(measured.pod)),
         "limits": _asked(limits),
         "containers": [
             {
@@ -163,7 +168,7 @@ def _pod_row(one: PodMeasured) -> dict[str, Any]:
                 "memory_bytes": use.memory,
                 "disk_bytes": use.disk,
             }
-            for use in one.containers
+            for use in measured.containers
         ],
     }
 

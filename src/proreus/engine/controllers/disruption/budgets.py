@@ -74,10 +74,10 @@ def _expected(pods: Sequence[Object], scale: Scale) -> int:
     for pod in pods:
         if controller_of(pod) is None:
             continue
-        found = scale(pod)
-        if found is None:
+        controller = scale(pod)
+        if controller is None:
             raise NoScale(f'found no controllers for pod "{name_of(pod)}"')
-        scales[found[0]] = found[1]
+        scales[controller[0]] = controller[1]
     return sum(scales.values())
 
 
@@ -106,7 +106,7 @@ def _conditions(budget: Object, condition: Condition, now: float) -> list[dict[s
     conditions = with_conditions(standing, [condition], now)
     generation = budget["metadata"].get("generation", 0)
     # metav1.Condition demands a message, if an empty one, and tells of which generation it is.
-    return [{"message": "", **one, "observedGeneration": generation} for one in conditions]
+    return [{"message": "", **condition, "observedGeneration": generation} for condition in conditions]
 
 
 def _plan(budget: Object, status: dict[str, Any], again_in: float | None) -> ReconcileResult:

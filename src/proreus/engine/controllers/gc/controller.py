@@ -43,7 +43,7 @@ from proreus.engine.objects.metadata import (
 )
 from proreus.engine.objects.registry import ObjectEvent, Outcome, Registry
 from proreus.engine.runtimes.clock import Timers
-from proreus.engine.watch.shared_informer import SharedInformer
+from proreus.engine.watch.informer import Informer
 
 OWNING = (POD, REPLICA_SET, DEPLOYMENT, JOB, CONFIG_MAP, SECRET, SERVICE, BUDGET)
 """The kinds whose owners are watched over."""
@@ -65,7 +65,7 @@ class GcController:
         self,
         registry: Registry,
         timers: Timers,
-        informers: Mapping[Kind, SharedInformer],
+        informers: Mapping[Kind, Informer],
         event_seconds: float = EVENT_SECONDS,
         term: Term | None = None,
     ) -> None:

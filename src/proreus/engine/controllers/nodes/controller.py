@@ -16,7 +16,7 @@ from proreus.engine.objects.kinds import LEASE, LEASE_NAMESPACE, NODE, POD, Kind
 from proreus.engine.objects.metadata import Object, name_of, namespace_of
 from proreus.engine.objects.registry import ObjectEvent, Registry
 from proreus.engine.runtimes.clock import Moment, Timers
-from proreus.engine.watch.shared_informer import SharedInformer
+from proreus.engine.watch.informer import Informer
 
 FOLLOWED = (NODE, LEASE, POD)
 TICK_SECONDS = 2.0
@@ -31,7 +31,7 @@ class NodeHost:
         self,
         registry: Registry,
         timers: Timers,
-        informers: Mapping[Kind, SharedInformer],
+        informers: Mapping[Kind, Informer],
         patience: Patience | None = None,
         term: Term | None = None,
     ) -> None:

@@ -180,10 +180,10 @@ def _unknown(status: Mapping[str, Any]) -> Iterable[Condition]:
 def _wanted_taints(node: Object, now: float) -> Iterator[dict[str, Any]]:
     """The taints of others as they stand, and ours by the node's conditions."""
     standing = node["spec"].get("taints") or ()
-    before = {(one["key"], one["effect"]): one for one in standing if one["key"] in _OURS}
-    for one in standing:
-        if one["key"] not in _OURS:
-            yield one
+    before = {(taint["key"], taint["effect"]): taint for taint in standing if taint["key"] in _OURS}
+    for taint in standing:
+        if taint["key"] not in _OURS:
+            yield taint
     for key, effect in _our_taints(node):
         kept = before.get((key, effect))
         if kept is not None:

@@ -27,16 +27,20 @@ def seconds_kept(
     stated = pod["spec"].get("tolerations") or ()
     limits: list[float] = []
     for taint in taints:
-        covering = [one for one in stated if _toleration(one).tolerates(taint) and not _by_default(one)]
+        covering = [
+            toleration
+            for toleration in stated
+            if _toleration(toleration).tolerates(taint) and not _by_default(toleration)
+        ]
         if not covering:
             if taint.key not in (NOT_READY, UNREACHABLE):
                 return 0.0
             limits.append(unstated)
             continue
         limits += [
-            max(0.0, float(one["tolerationSeconds"]))
-            for one in covering
-            if one.get("tolerationSeconds") is not None
+            max(0.0, float(toleration["tolerationSeconds"]))
+            for toleration in covering
+            if toleration.get("tolerationSeconds") is not None
         ]
     return min(limits) if limits else None
 

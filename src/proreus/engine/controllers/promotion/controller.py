@@ -16,7 +16,6 @@ from proreus.engine.controllers.promotion.core import GateOptions, begun, judged
 from proreus.engine.controllers.promotion.evaluation import Case, Weigh, weighing_apart
 from proreus.engine.leader_election import Term
 from proreus.engine.objects.errors import Fenced, NotFound, StatusError
-from proreus.engine.objects.intents import Intent
 from proreus.engine.objects.kinds import CONFIG_MAP
 from proreus.engine.objects.promotions import NAME, Promotion, read_promotions, written
 from proreus.engine.objects.registry import Registry
@@ -76,16 +75,16 @@ class Promoter:
     async def _look(self, weigh: Weigh) -> None:
         """One look at all candidates."""
         chosen = {
-            name: one
-            for name, one in read_chosen(await self._config_map(CHOICES)).chosen.items()
-            if one.candidate
+            name: choice
+            for name, choice in read_chosen(await self._config_map(CHOICES)).chosen.items()
+            if choice.candidate
         }
         standing = read_promotions(await self._config_map(NAME))
         now = self._timers.wall()
         promotions: dict[str, Promotion] = {}
-        for name, one in chosen.items():
+        for name, choice in chosen.items():
             known = standing.get(name)
-            promotions[name] = known if known is not None and known.is_of(one) else begun(one, now)
+            promotions[name] = known if known is not None and known.is_of(choice) else begun(choice, now)
         if promotions != standing:
             await self._write(promotions)
         if not self._options.play:
@@ -116,13 +115,7 @@ class Promoter:
             return None
 
     async def _write(self, promotions: dict[str, Promotion]) -> None:
-        data = written(promotions)
-        want: Intent
-        if await self._config_map(NAME) is None:
-            made = {"metadata": {"name": NAME, "namespace": NAMESPACE}, "data": data}
-            want = await self._registry.creating(CONFIG_MAP, made)
-        else:
-            want = self._registry.editing(CONFIG_MAP, NAMESPACE, NAME, lambda one: {**one, "data": data})
-        (outcome,) = await self._registry.commit_each([want], self._term.fence)
-        if isinstance(outcome, StatusError):
-            raise outcome
+        data, named = written(promotions), {"metadata": {"name": NAME, "namespace": NAMESPACE}}
+        await self._registry.create_or_edit(
+            CONFIG_MAP, named, lambda standing: {**standing, "data": data}, self._term.fence
+        )

@@ -137,7 +137,7 @@ def shorter_waits(replay: Duel) -> CandidateGain:
 
 def _part(less: CandidateGain) -> str:
     """A difference from `_less` in words, as a change of what there is."""
-    mean, low, high = (f"{-100 * one:+.0f} %" for one in (less.mean, less.high, less.low))
+    mean, low, high = (f"{-100 * ratio:+.0f} %" for ratio in (less.mean, less.high, less.low))
     return f"{mean} of the larger, 95 % interval {low} to {high}"
 
 

@@ -71,10 +71,10 @@ def _since(trace: ClusterTrace, since: float) -> float:
 def _player(dotted: str) -> Play:
     module, _, name = dotted.partition(":")
     try:
-        found: Play = getattr(import_module(module), name)
+        play: Play = getattr(import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise UsageError(f"the contest {dotted!r} cannot be loaded: {error}") from error
-    return found
+    return play
 
 
 def _settle_in() -> None:

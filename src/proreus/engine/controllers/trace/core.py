@@ -246,10 +246,10 @@ class TraceCore:
         note = (obj["metadata"].get("annotations") or {}).get(DECISION)
         if note:
             try:
-                found = _decided.decode(note)
+                decided = _decided.decode(note)
             except msgspec.DecodeError:
-                found = _Decided()
-            entry.policy, entry.fallback = found.policy, found.fallback
+                decided = _Decided()
+            entry.policy, entry.fallback = decided.policy, decided.fallback
         self._news[entry.uid] = None
 
     def _ended(self, entry: PodEntry, end: End, at: float) -> None:

@@ -28,7 +28,7 @@ from proreus.engine.scheduler.pod_templates import TemplateReader
 from proreus.engine.store.protocol import StoreError
 from proreus.engine.trace.log import KEPT, Retention, TraceLog
 from proreus.engine.trace.segments import Segment
-from proreus.engine.watch.shared_informer import SharedInformer
+from proreus.engine.watch.informer import Informer
 from proreus.model.pod import PodSpec
 
 FOLLOWED = (NAMESPACE, SERVICE, REPLICA_SET)
@@ -62,7 +62,7 @@ class TraceRecorder:
         self,
         registry: Registry,
         timers: Timers,
-        informers: Mapping[Kind, SharedInformer],
+        informers: Mapping[Kind, Informer],
         term: Term,
         options: TraceOptions | None = None,
     ) -> None:
@@ -135,11 +135,11 @@ class TraceRecorder:
         while True:
             await asyncio.sleep(self._options.measure_seconds)
             try:
-                told = await notes.all()
+                by_node = await notes.all()
             except StatusError as error:
                 _log.warning("reading what pods use: %s; trying again", error)
                 continue
-            for note in told.values():
+            for note in by_node.values():
                 self._used(note)
                 await asyncio.sleep(0)  # others want to go on meanwhile
 

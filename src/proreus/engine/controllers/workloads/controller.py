@@ -32,7 +32,7 @@ from proreus.engine.objects.metadata import (
 )
 from proreus.engine.objects.registry import ObjectEvent, Outcome, Registry
 from proreus.engine.runtimes.clock import Timers
-from proreus.engine.watch.shared_informer import SharedInformer
+from proreus.engine.watch.informer import Informer
 
 WORKLOADS = (DEPLOYMENT, REPLICA_SET, JOB)
 FOLLOWED = (*WORKLOADS, POD)
@@ -54,7 +54,7 @@ class TaskHost:
         self,
         registry: Registry,
         timers: Timers,
-        informers: Mapping[Kind, SharedInformer],
+        informers: Mapping[Kind, Informer],
         term: Term | None = None,
     ) -> None:
         self._registry, self._timers, self._informers = registry, timers, informers
@@ -149,7 +149,7 @@ class TaskHost:
 
     def _schedule(self, key: _Key, plan: ReconcileResult) -> None:
         agent = self._agents[key]
-        pauses = [one for one in (plan.again_in, agent.pause) if one is not None]
+        pauses = [pause for pause in (plan.again_in, agent.pause) if pause is not None]
         if pauses:
             self._look_at(key, self._timers.steady() + max(_SHORTEST_WAIT, min(pauses)))
 
@@ -166,7 +166,9 @@ class TaskHost:
             # Only who replaces all pods at once must know of those that are still leaving.
             recreates = (workload["spec"].get("strategy") or {}).get("type") == "Recreate"
             owned = self._sets.owned_by(uid) if recreates else ()
-            return OwnedObjects(sets, [pod for one in owned for pod in self._pods.owned_by(uid_of(one))])
+            return OwnedObjects(
+                sets, [pod for replica_set in owned for pod in self._pods.owned_by(uid_of(replica_set))]
+            )
         return OwnedObjects((), [*self._pods.owned_by(uid), *self._pods.free_in(namespace)])
 
     def _workload_changed(self, kind: Kind) -> Any:

@@ -89,7 +89,7 @@ def _next_step(
         if fresh is not None:
             return [UpdateObject(REPLICA_SET, fresh)]
     if not rolling(deployment):
-        down: Sizes = {uid_of(one): 0 for one in revisions.old if replicas_of(one)}
+        down: Sizes = {uid_of(replica_set): 0 for replica_set in revisions.old if replicas_of(replica_set)}
         if down:
             return _scaled(deployment, revisions, limits, down)
         if _old_pods_run(revisions, pods):
@@ -114,20 +114,23 @@ def _scaled(
 ) -> list[Instruction]:
     """These ReplicaSets with their new sizes, and with what they were scaled for."""
     instructions: list[Instruction] = []
-    for one in revisions.every:
-        size = sizes.get(uid_of(one))
+    for replica_set in revisions.every:
+        size = sizes.get(uid_of(replica_set))
         if size is None:
             continue
         noted = {DESIRED: str(limits.desired), MOST: str(limits.most)}
-        annotations = {**annotations_of(one), **noted}
-        before = replicas_of(one)
-        if size == before and annotations == annotations_of(one):
+        annotations = {**annotations_of(replica_set), **noted}
+        before = replicas_of(replica_set)
+        if size == before and annotations == annotations_of(replica_set):
             continue
-        scaled = {**with_metadata(one, annotations=annotations), "spec": {**one["spec"], "replicas": size}}
+        scaled = {
+            **with_metadata(replica_set, annotations=annotations),
+            "spec": {**replica_set["spec"], "replicas": size},
+        }
         instructions.append(UpdateObject(REPLICA_SET, scaled))
         if size != before:
             way = "up" if size > before else "down"
-            message = f"Scaled {way} replica set {name_of(one)} from {before} to {size}"
+            message = f"Scaled {way} replica set {name_of(replica_set)} from {before} to {size}"
             instructions.append(RecordEvent(DEPLOYMENT, deployment, "Normal", "ScalingReplicaSet", message))
     return instructions
 
@@ -135,7 +138,7 @@ def _scaled(
 def _cleaned(deployment: Object, revisions: Revisions, *, paused: bool) -> list[Instruction]:
     if not paused and not complete(deployment, deployment.get("status") or {}):
         return []
-    return [DeleteObject(REPLICA_SET, one) for one in cleanable(deployment, revisions.old)]
+    return [DeleteObject(REPLICA_SET, replica_set) for replica_set in cleanable(deployment, revisions.old)]
 
 
 def _old_pods_run(revisions: Revisions, pods: Sequence[Object]) -> bool:

@@ -65,7 +65,9 @@ def _why(rule: Mapping[str, Any], pod: Object) -> str | None:
             if codes.get("containerName") in (None, name) and _meets(codes, code):
                 return f"Container {name} for pod {shown} failed with exit code {code}"
         return None
-    patterns = {(one["type"], one.get("status") or "True") for one in rule.get("onPodConditions") or ()}
+    patterns = {
+        (pattern["type"], pattern.get("status") or "True") for pattern in rule.get("onPodConditions") or ()
+    }
     for condition in (pod.get("status") or {}).get("conditions") or ():
         if (condition.get("type"), condition.get("status")) in patterns:
             return f"Pod {shown} has condition {condition['type']}"
@@ -76,10 +78,10 @@ def _exit_codes(pod: Object) -> Iterator[tuple[str, int]]:
     """Containers that ended badly; what ended well is no reason."""
     status = pod.get("status") or {}
     for field in ("containerStatuses", "initContainerStatuses"):
-        for one in status.get(field) or ():
-            ended = (one.get("state") or {}).get("terminated")
+        for container in status.get(field) or ():
+            ended = (container.get("state") or {}).get("terminated")
             if ended is not None and int(ended["exitCode"]) != 0:
-                yield str(one["name"]), int(ended["exitCode"])
+                yield str(container["name"]), int(ended["exitCode"])
 
 
 def _meets(codes: Mapping[str, Any], code: int) -> bool:

@@ -12,13 +12,13 @@ from proreus.engine.objects.errors import NotFound, StatusError
 from proreus.engine.objects.kinds import JOB, POD
 from proreus.engine.objects.metadata import Object, controller_of, namespace_of, uid_of, without_finalizer
 from proreus.engine.objects.registry import Registry
-from proreus.engine.watch.shared_informer import SharedInformer
+from proreus.engine.watch.informer import Informer
 
 
 class JobFinalizers:
     """Remembers which Jobs may have left pods behind; see the module."""
 
-    def __init__(self, registry: Registry, jobs: SharedInformer, pods: OwnedIndex) -> None:
+    def __init__(self, registry: Registry, jobs: Informer, pods: OwnedIndex) -> None:
         self._registry, self._jobs, self._pods = registry, jobs, pods
         self._jobs_gone: dict[str, tuple[str, str]] = {}
         """By uid: namespace and name."""

@@ -106,9 +106,9 @@ def counts_after(job: Object, last: Object | None) -> dict[str, str]:
         return {FAILURES: "0"}
     met = matched(job, last)
     ignored = met is not None and met.action == IGNORE
-    found = {FAILURES: str(_stated(last, FAILURES) + (not ignored))}
+    annotations = {FAILURES: str(_stated(last, FAILURES) + (not ignored))}
     overlooked = _stated(last, IGNORED) + ignored
-    return found | ({IGNORED: str(overlooked)} if overlooked else {})
+    return annotations | ({IGNORED: str(overlooked)} if overlooked else {})
 
 
 def kept_for_their_counts(job: Object, pods: Sequence[Object], over: frozenset[int]) -> frozenset[str]:

@@ -83,8 +83,8 @@ def finished_at(pod: Object) -> float:
         (container_status.get("state") or {}).get("terminated")
         for container_status in (pod.get("status") or {}).get("containerStatuses") or ()
     ]
-    if ended and all(one is not None for one in ended):
-        return max(parse_timestamp(one["finishedAt"]) for one in ended if one is not None)
+    if ended and all(end is not None for end in ended):
+        return max(parse_timestamp(end["finishedAt"]) for end in ended if end is not None)
     condition = find_condition(pod, "Ready")
     if condition is not None and condition["status"] == "False":
         return parse_timestamp(condition["lastTransitionTime"])
@@ -108,7 +108,7 @@ def restarts_of(pods: Iterable[Object]) -> int:
     for pod in pods:
         status = pod.get("status") or {}
         for field in ("initContainerStatuses", "containerStatuses"):
-            total += sum(int(one.get("restartCount") or 0) for one in status.get(field) or ())
+            total += sum(int(container.get("restartCount") or 0) for container in status.get(field) or ())
     return total
 
 
@@ -141,5 +141,7 @@ def job_pod(job: Object, index: int | None = None, counted: Mapping[str, str] | 
 
 
 def _with_index(container: Mapping[str, Any], index: int) -> dict[str, Any]:
-    others = [one for one in container.get("env") or () if one["name"] != "JOB_COMPLETION_INDEX"]
+    others = [
+        variable for variable in container.get("env") or () if variable["name"] != "JOB_COMPLETION_INDEX"
+    ]
     return {**container, "env": [*others, {"name": "JOB_COMPLETION_INDEX", "value": str(index)}]}

@@ -69,7 +69,7 @@ def replicas_of(obj: Object) -> int:
 
 def _status(replica_set: Object, living: list[Object], waits: list[float | None]) -> dict[str, Any]:
     labels = (replica_set["spec"]["template"].get("metadata") or {}).get("labels") or {}
-    told = {
+    counts = {
         "fullyLabeledReplicas": sum(labels.items() <= labels_of(pod).items() for pod in living),
         "readyReplicas": sum(wait is not None for wait in waits),
         "availableReplicas": sum(wait == 0 for wait in waits),
@@ -77,7 +77,7 @@ def _status(replica_set: Object, living: list[Object], waits: list[float | None]
     return {
         "replicas": len(living),
         # Zeros are left out, as the API server does, but for the two that are always told.
-        **{name: value for name, value in told.items() if value},
+        **{name: value for name, value in counts.items() if value},
         "observedGeneration": replica_set["metadata"].get("generation", 0),
     }
 
@@ -86,4 +86,4 @@ def _conditions(replica_set: Object, failure: str, now: float) -> list[dict[str,
     standing = (replica_set.get("status") or {}).get("conditions") or ()
     if failure:
         return with_conditions(standing, [Condition("ReplicaFailure", "True", "FailedCreate", failure)], now)
-    return [one for one in standing if one.get("type") != "ReplicaFailure"]
+    return [condition for condition in standing if condition.get("type") != "ReplicaFailure"]

@@ -74,15 +74,20 @@ class Revisions:
     @property
     def next_revision(self) -> int:
         """The number of the new one, if it must take one."""
-        return max((revision_of(one) for one in self.old), default=0) + 1
+        return max((revision_of(replica_set) for replica_set in self.old), default=0) + 1
 
 
 def sort_out(deployment: Object, replica_sets: Sequence[Object]) -> Revisions:
     """Which one is new; the oldest, where several have the template."""
     by_age = sorted(replica_sets, key=lambda replica_set: (created(replica_set), name_of(replica_set)))
     template = _without_hash(deployment["spec"]["template"])
-    new = next((one for one in by_age if _without_hash(one["spec"]["template"]) == template), None)
-    return Revisions(new, tuple(one for one in by_age if new is None or uid_of(one) != uid_of(new)))
+    new = next(
+        (replica_set for replica_set in by_age if _without_hash(replica_set["spec"]["template"]) == template),
+        None,
+    )
+    return Revisions(
+        new, tuple(replica_set for replica_set in by_age if new is None or uid_of(replica_set) != uid_of(new))
+    )
 
 
 def new_replica_set(deployment: Object, replicas: int, most: int, revision: int) -> Object:
@@ -177,10 +182,12 @@ def _meant(value: Any) -> Any:
     match value:
         case dict():
             kept = (
-                (key, _meant(one)) for key, one in value.items() if not (key in _SILENT_ZEROS and not one)
+                (key, _meant(inner))
+                for key, inner in value.items()
+                if not (key in _SILENT_ZEROS and not inner)
             )
-            return {key: one for key, one in kept if one not in _EMPTY}
+            return {key: inner for key, inner in kept if inner not in _EMPTY}
         case list():
-            return [_meant(one) for one in value]
+            return [_meant(element) for element in value]
         case _:
             return value

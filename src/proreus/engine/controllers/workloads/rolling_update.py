@@ -76,7 +76,7 @@ def roll_down(limits: RolloutLimits, revisions: Revisions) -> Sizes:
     new = revisions.new
     if new is None:
         return {}
-    sizes: Sizes = {uid_of(one): replicas_of(one) for one in revisions.old}
+    sizes: Sizes = {uid_of(replica_set): replicas_of(replica_set) for replica_set in revisions.old}
     unavailable_new = replicas_of(new) - available(new)
     most_down = count(revisions.every) - limits.fewest - unavailable_new
     if most_down <= 0 or not any(sizes.values()):
@@ -87,35 +87,42 @@ def roll_down(limits: RolloutLimits, revisions: Revisions) -> Sizes:
         sizes[uid_of(replica_set)] -= idle
         down += idle
     spare = sum(map(available, revisions.every)) - limits.fewest
-    for one in revisions.old:
-        taken = max(0, min(sizes[uid_of(one)], spare))
-        sizes[uid_of(one)] -= taken
+    for old_set in revisions.old:
+        taken = max(0, min(sizes[uid_of(old_set)], spare))
+        sizes[uid_of(old_set)] -= taken
         spare -= taken
     return {
-        uid_of(one): sizes[uid_of(one)] for one in revisions.old if sizes[uid_of(one)] != replicas_of(one)
+        uid_of(replica_set): sizes[uid_of(replica_set)]
+        for replica_set in revisions.old
+        if sizes[uid_of(replica_set)] != replicas_of(replica_set)
     }
 
 
 def proportional(deployment: Object, limits: RolloutLimits, revisions: Revisions) -> Sizes:
     """Another number was asked for while a rollout is under way or paused: all grow or shrink alike."""
-    living = [one for one in revisions.every if replicas_of(one)]
+    living = [replica_set for replica_set in revisions.every if replicas_of(replica_set)]
     if len(living) <= 1:
         only = living[0] if living else revisions.new or (revisions.old[-1] if revisions.old else None)
         return {} if only is None else {uid_of(only): limits.desired}
     if _saturated(limits, revisions.new):
-        return {uid_of(one): 0 for one in living if one is not revisions.new}
+        return {uid_of(replica_set): 0 for replica_set in living if replica_set is not revisions.new}
     if not rolling(deployment):
         return {}
     to_add = (limits.most if limits.desired else 0) - count(living)
     newest_first = to_add > 0
-    living.sort(key=lambda one: (-replicas_of(one), -created(one) if newest_first else created(one)))
+    living.sort(
+        key=lambda replica_set: (
+            -replicas_of(replica_set),
+            -created(replica_set) if newest_first else created(replica_set),
+        )
+    )
     sizes: Sizes = {}
     added = 0
-    for one in living:
-        part = _fraction(one, deployment, limits) if to_add else 0
+    for replica_set in living:
+        part = _fraction(replica_set, deployment, limits) if to_add else 0
         left = to_add - added
         part = min(part, left) if to_add > 0 else max(part, left)
-        sizes[uid_of(one)] = replicas_of(one) + part
+        sizes[uid_of(replica_set)] = replicas_of(replica_set) + part
         added += part
     largest = uid_of(living[0])
     sizes[largest] = max(0, sizes[largest] + to_add - added)
@@ -125,8 +132,8 @@ def proportional(deployment: Object, limits: RolloutLimits, revisions: Revisions
 def scaling_asked(deployment: Object, revisions: Revisions) -> bool:
     """Whether another number is asked for than the ReplicaSets were last scaled for."""
     desired = replicas_of(deployment)
-    noted = [annotated(one, DESIRED) for one in revisions.every if replicas_of(one)]
-    return any(one is not None and one != desired for one in noted)
+    noted = [annotated(replica_set, DESIRED) for replica_set in revisions.every if replicas_of(replica_set)]
+    return any(wanted is not None and wanted != desired for wanted in noted)
 
 
 def count(replica_sets: Iterable[Object]) -> int:
@@ -142,12 +149,17 @@ def available(replica_set: Mapping[str, Any]) -> int:
 def cleanable(deployment: Object, old: Sequence[Object]) -> list[Object]:
     """Old ReplicaSets without pods beyond the history that is to be kept, the oldest revisions first."""
     limit = deployment["spec"].get("revisionHistoryLimit")
-    alive = [one for one in old if one["metadata"].get("deletionTimestamp") is None]
+    alive = [replica_set for replica_set in old if replica_set["metadata"].get("deletionTimestamp") is None]
     surplus = len(alive) - (10 if limit is None else int(limit))
     if surplus <= 0:
         return []
-    alive.sort(key=lambda one: (annotated(one, "deployment.kubernetes.io/revision") or 0, created(one)))
-    return [one for one in alive[:surplus] if _empty(one)]
+    alive.sort(
+        key=lambda replica_set: (
+            annotated(replica_set, "deployment.kubernetes.io/revision") or 0,
+            created(replica_set),
+        )
+    )
+    return [replica_set for replica_set in alive[:surplus] if _empty(replica_set)]
 
 
 def _empty(replica_set: Object) -> bool:
@@ -163,11 +175,11 @@ def _saturated(limits: RolloutLimits, new: Object | None) -> bool:
     return full and annotated(new, DESIRED) == limits.desired
 
 
-def _fraction(one: Object, deployment: Object, limits: RolloutLimits) -> int:
+def _fraction(replica_set: Object, deployment: Object, limits: RolloutLimits) -> int:
     """By how much it grows or shrinks, if all keep their share."""
     if limits.desired == 0:
-        return -replicas_of(one)
-    before = annotated(one, MOST) or int((deployment.get("status") or {}).get("replicas") or 0)
+        return -replicas_of(replica_set)
+    before = annotated(replica_set, MOST) or int((deployment.get("status") or {}).get("replicas") or 0)
     if before == 0:
         return 0
-    return math.floor(replicas_of(one) * limits.most / before + 0.5) - replicas_of(one)
+    return math.floor(replicas_of(replica_set) * limits.most / before + 0.5) - replicas_of(replica_set)

@@ -65,7 +65,7 @@ def seconds_to_deadline(deployment: Object, status: Mapping[str, Any], now: floa
 
 def _counts(deployment: Object, revisions: Revisions) -> Status:
     def of_status(name: str, *sets: Object) -> int:
-        return sum(int((one.get("status") or {}).get(name) or 0) for one in sets)
+        return sum(int((replica_set.get("status") or {}).get(name) or 0) for replica_set in sets)
 
     every = revisions.every
     available = of_status("availableReplicas", *every)
@@ -140,17 +140,17 @@ def _late(deployment: Object, status: Status, now: float) -> bool:
 def _replica_failures(revisions: Revisions, status: Status) -> None:
     """A ReplicaSet that cannot make its pods is told of here, the new one first."""
     newest_first = reversed(revisions.every)
-    conditions = (find_condition(one, "ReplicaFailure") for one in newest_first)
-    failing = next((one for one in conditions if one is not None), None)
+    conditions = (find_condition(replica_set, "ReplicaFailure") for replica_set in newest_first)
+    failing = next((condition for condition in conditions if condition is not None), None)
     _drop(status, "ReplicaFailure")
     if failing is not None:
         moment = failing["lastTransitionTime"]
         status["conditions"].append({**failing, "lastUpdateTime": moment})
 
 
-def _set(status: Status, told: tuple[str, str, str, str], now: float) -> None:
+def _set(status: Status, stated: tuple[str, str, str, str], now: float) -> None:
     """The condition; one of the same status and reason stays as it is."""
-    kind, truth, reason, message = told
+    kind, truth, reason, message = stated
     before = find_among(status["conditions"], kind)
     if before is not None and before["status"] == truth and before["reason"] == reason:
         return

@@ -62,12 +62,12 @@ class DiskMeter(Generic[Place]):
         """At these places alone from now on, the longest not looked at first."""
         until = time.monotonic() + seconds
         self._turn += 1
-        found = {place: self.bytes[place] for place in places if place in self.bytes}
-        for place in sorted(places, key=lambda one: self._looked.get(one, 0)):
+        measured = {place: self.bytes[place] for place in places if place in self.bytes}
+        for place in sorted(places, key=lambda candidate: self._looked.get(candidate, 0)):
             sizes = [folder_bytes(folder, until=until) for folder in places[place]]
             known = [size for size in sizes if size is not None]
             if len(known) < len(sizes):
                 break
-            found[place], self._looked[place] = sum(known), self._turn
-        self.bytes = found
+            measured[place], self._looked[place] = sum(known), self._turn
+        self.bytes = measured
         self._looked = {place: turn for place, turn in self._looked.items() if place in places}

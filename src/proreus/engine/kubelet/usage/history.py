@@ -93,12 +93,14 @@ class UsageSeries:
         rings = self._day if day else (self._cpu, self._memory)
         if rings is None:
             return Trend()
-        return Trend(rings[0].values(), tuple(one * _KIB for one in rings[1].values()))
+        return Trend(rings[0].values(), tuple(kibibytes * _KIB for kibibytes in rings[1].values()))
 
     def minutes(self) -> Trend:
         """The last quarter of an hour, one number a minute."""
         memory = self._memory.last(FINE // _A_MINUTE, _A_MINUTE)
-        return Trend(self._cpu.last(FINE // _A_MINUTE, _A_MINUTE), tuple(one * _KIB for one in memory))
+        return Trend(
+            self._cpu.last(FINE // _A_MINUTE, _A_MINUTE), tuple(kibibytes * _KIB for kibibytes in memory)
+        )
 
     def deviation(self) -> float:
         """How much the CPU varied over the last quarter of an hour."""

@@ -95,13 +95,13 @@ def gpu_shares(
             memory[uid, gpu_process.uuid] = (
                 None if gpu_process.memory is None or before is None else before + gpu_process.memory
             )
-    found: dict[str, list[GpuUse]] = {}
+    by_pod: dict[str, list[GpuUse]] = {}
     for gpu in gpus:
         for (uid, uuid), used in memory.items():
             if uuid == gpu.uuid:
                 busy = gpu.busy if (uid, uuid) in alone else None
-                found.setdefault(uid, []).append(GpuUse(uuid, gpu.model, busy, used, gpu.capacity))
-    return {uid: tuple(each) for uid, each in found.items()}
+                by_pod.setdefault(uid, []).append(GpuUse(uuid, gpu.model, busy, used, gpu.capacity))
+    return {uid: tuple(each) for uid, each in by_pod.items()}
 
 
 def _owner(pid: int, owner: Mapping[int, str]) -> str:

@@ -62,14 +62,14 @@ class PodUsage:
 
     def _written_to(self) -> dict[Place, tuple[Path, ...]]:
         """Where what pods write comes to stand: of containers the last attempt, with the logs of all."""
-        found: dict[Place, tuple[Path, ...]] = {}
+        folders: dict[Place, tuple[Path, ...]] = {}
         for uid, standing in self._pods.items():
             folder = self._folder / uid
-            found[uid, VOLUMES] = (folder / "volumes",)
+            folders[uid, VOLUMES] = (folder / "volumes",)
             for name in standing.ids:
                 attempt = folder / "containers" / name / str(standing.reports[name].attempt)
-                found[uid, name] = (attempt, folder / "logs" / name, folder / FOLDER / name)
-        return found
+                folders[uid, name] = (attempt, folder / "logs" / name, folder / FOLDER / name)
+        return folders
 
     async def _layers(self) -> dict[Place, int]:
         sizes = await self._backend.layers()

@@ -25,7 +25,7 @@ class Rates:
     ) -> list[Use]:
         """By pod and container; who has no numbers is left out. disk: bytes, as they were last seen."""
         now, written = time.monotonic(), disk or {}
-        found = []
+        uses = []
         for place, id in running.items():
             spent = self._spent(id)
             if spent is None:
@@ -35,7 +35,7 @@ class Rates:
                 rate = max(0, round((spent.cpu - cpu) / (now - moment) / 1e6))
                 moment, cpu = now, spent.cpu
             self._before[id] = (moment, cpu, rate)
-            found.append(Use(*place, rate, spent.memory, written.get(place, 0)))
+            uses.append(Use(*place, rate, spent.memory, written.get(place, 0)))
         kept = set(running.values())
         self._before = {id: known for id, known in self._before.items() if id in kept}
-        return found
+        return uses

@@ -54,12 +54,12 @@ def publish(place: Path, files: Mapping[str, Given]) -> bool:
 
 def _standing(data: Path) -> dict[str, Given]:
     """What the newest version holds."""
-    found = {}
+    files = {}
     for folder, _, names in os.walk(data):
         for name in names:
             file = Path(folder, name)
-            found[str(file.relative_to(data))] = Given(file.read_bytes(), file.stat().st_mode & 0o7777)
-    return found
+            files[str(file.relative_to(data))] = Given(file.read_bytes(), file.stat().st_mode & 0o7777)
+    return files
 
 
 def _tops(place: Path) -> set[str]:

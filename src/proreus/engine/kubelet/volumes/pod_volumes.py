@@ -172,10 +172,10 @@ class Volumes:
                 }
             case _:
                 files: dict[str, tuple[bytes, int | None]] = {}
-                for one in source.get("sources") or ():
+                for projected in source.get("sources") or ():
                     for part in ("configMap", "secret", "downwardAPI"):
-                        if part in one:
-                            files |= await self._files(part, one[part])
+                        if part in projected:
+                            files |= await self._files(part, projected[part])
                 return files
 
     def _own(self, item: Mapping[str, Any]) -> bytes:

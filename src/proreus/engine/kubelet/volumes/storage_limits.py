@@ -33,8 +33,8 @@ def overfull(pod: Pod, volumes: Path, written: Mapping[str, int]) -> str:
     total = sum(parse_quantity(limit) for limit in limits.values())
     on_disk = sum(folder_bytes(volumes / name) or 0 for name in _on_disk(pod))
     if on_disk + sum(written.values()) > total:
-        told = next(iter(limits.values())) if len(limits) == 1 else _quantity(total)
-        return f"Pod ephemeral local storage usage exceeds the total limit of containers {told}. "
+        shown = next(iter(limits.values())) if len(limits) == 1 else _quantity(total)
+        return f"Pod ephemeral local storage usage exceeds the total limit of containers {shown}. "
     for name, limit in limits.items():
         if written.get(name, 0) > parse_quantity(limit):
             return f'Container {name} exceeded its local ephemeral storage limit "{limit}". '
@@ -43,12 +43,12 @@ def overfull(pod: Pod, volumes: Path, written: Mapping[str, int]) -> str:
 
 def _limits(pod: Pod) -> dict[str, str]:
     """Of containers that have one, as it is written."""
-    found = {}
+    limits_by_name = {}
     for container in pod["spec"]["containers"]:
         limits = (container.get("resources") or {}).get("limits") or {}
         if read_amounts(limits).get(EPHEMERAL):
-            found[str(container["name"])] = str(limits[EPHEMERAL])
-    return found
+            limits_by_name[str(container["name"])] = str(limits[EPHEMERAL])
+    return limits_by_name
 
 
 def _bounded_empty_dirs(pod: Pod) -> Iterator[tuple[str, str]]:

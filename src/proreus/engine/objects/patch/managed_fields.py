@@ -50,7 +50,7 @@ def leaves(kind: Kind, obj: Mapping[str, Any], subresource: str = "") -> Leaves:
         if key == "metadata":
             if subresource == "status":
                 continue
-            value = {name: one for name, one in value.items() if name not in _SYSTEM}
+            value = {name: inner for name, inner in value.items() if name not in _SYSTEM}
         if value != {}:
             _collect(fields[key], value, (f"f:{key}",), leaves)
     return leaves
@@ -61,17 +61,17 @@ def _collect(field: Field, value: Any, path: Path, leaves: Leaves) -> None:
         leaves[path] = value
         return
     if isinstance(value, dict):
-        for key, one in value.items():
-            _collect(inner_field(field.type, key), one, (*path, f"f:{key}"), leaves)
+        for key, element in value.items():
+            _collect(inner_field(field.type, key), element, (*path, f"f:{key}"), leaves)
         return
-    for step, one in elements(field, value):
+    for step, element in elements(field, value):
         if field.list == "set":
-            leaves[(*path, step)] = one
+            leaves[(*path, step)] = element
             continue
         if (*path, step) in leaves:
             raise BadRequest(f"duplicate entries for key {step[2:]} in {shown(path)}")
         leaves[(*path, step)] = ELEMENT
-        for key, inner in one.items():
+        for key, inner in element.items():
             _collect(inner_field(field.type.of or field.type, key), inner, (*path, step, f"f:{key}"), leaves)
 
 
@@ -92,11 +92,11 @@ def atomic(field: Field, value: Any) -> bool:
 
 def elements(field: Field, value: list[Any]) -> Iterator[tuple[str, Any]]:
     """The elements of a list with keys, or of a set, each with its step."""
-    for place, one in enumerate(value):
+    for place, element in enumerate(value):
         if field.list == "set":
-            yield "v:" + msgspec.json.encode(one).decode(), one
+            yield "v:" + msgspec.json.encode(element).decode(), element
             continue
-        keys = {key: one.get(key, _KEY_DEFAULTS.get(key)) for key in field.keys}
+        keys = {key: element.get(key, _KEY_DEFAULTS.get(key)) for key in field.keys}
         missing = [key for key, stated in keys.items() if stated is None]
         if missing and len(missing) == len(keys):
             raise BadRequest(
@@ -104,7 +104,7 @@ def elements(field: Field, value: list[Any]) -> Iterator[tuple[str, Any]]:
                 f'field "{missing[0]}"'
             )
         stated = {key: keys[key] for key in sorted(keys) if keys[key] is not None}
-        yield "k:" + msgspec.json.encode(stated).decode(), one
+        yield "k:" + msgspec.json.encode(stated).decode(), element
 
 
 def is_key(path: Path) -> bool:
@@ -131,7 +131,9 @@ def shown(path: Path) -> str:
             keys = msgspec.json.decode(step[2:])
             text += (
                 "["
-                + ",".join(f"{key}={msgspec.json.encode(one).decode()}" for key, one in keys.items())
+                + ",".join(
+                    f"{key}={msgspec.json.encode(key_value).decode()}" for key, key_value in keys.items()
+                )
                 + "]"
             )
         else:

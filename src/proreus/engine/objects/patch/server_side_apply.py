@@ -65,13 +65,15 @@ def applied(kind: Kind, live: _Map | None, stated: _Map, writer: Writer) -> _Map
         owner = _entry(kind, writer, "Apply", set(asked))
         return {**stated, "metadata": {**stated.get("metadata", {}), "managedFields": [owner]}}
     owners = _owners(kind, live)
-    mine = next((one for one in owners if one.is_of(writer, "Apply")), None)
-    others = [one for one in owners if one is not mine]
+    mine = next((owner for owner in owners if owner.is_of(writer, "Apply")), None)
+    others = [owner for owner in owners if owner is not mine]
     _settle_conflicts(leaves(kind, live, writer.subresource), asked, others, writer)
     merged = _merged(Type(kind.kind), live, _mergeable(stated))
     dropped = (mine.paths if mine else set()) - set(asked)
     if dropped:
-        held = {path[:length] for one in others for path in one.paths for length in range(1, len(path) + 1)}
+        held = {
+            path[:length] for owner in others for path in owner.paths for length in range(1, len(path) + 1)
+        }
         gone = {path for path in dropped if path not in held and not is_key(path)}
         merged = _without(Type(kind.kind), merged, _tree(gone))
     if mine is None or mine.paths != set(asked):
@@ -93,9 +95,9 @@ def tracked(kind: Kind, old: _Map, new: _Map, writer: Writer) -> _Map:
     for owner in owners:
         if owner.entry.get("subresource", "") == writer.subresource:
             owner.paths -= changed | gone
-    mine = next((one for one in owners if one.is_of(writer, "Update")), None)
+    mine = next((owner_entry for owner_entry in owners if owner_entry.is_of(writer, "Update")), None)
     paths = changed | (mine.paths if mine else set())
-    rest = [one for one in owners if one is not mine]
+    rest = [owner_entry for owner_entry in owners if owner_entry is not mine]
     if not changed:
         return _noted(new, owners)
     return _noted(new, [*rest, _Owner(_entry(kind, writer, "Update", paths), paths)])
@@ -104,7 +106,7 @@ def tracked(kind: Kind, old: _Map, new: _Map, writer: Writer) -> _Map:
 def _owners(kind: Kind, obj: _Map) -> list[_Owner]:
     entries = obj["metadata"].get("managedFields")
     if entries:
-        return [_Owner(one, paths_of(one.get("fieldsV1", {}))) for one in entries]
+        return [_Owner(entry, paths_of(entry.get("fieldsV1", {}))) for entry in entries]
     client_side = _LAST_APPLIED in obj["metadata"].get("annotations", {})
     paths = set(leaves(kind, obj))
     entry = {
@@ -177,11 +179,11 @@ def _merged(type_: Type, live: _Map, stated: _Map) -> _Map:
 def _merged_list(field: Field, live: list[Any], stated: list[Any]) -> list[Any]:
     """Those that stand, in their places, and what is new behind them."""
     result = dict(elements(field, live))
-    for step, one in elements(field, stated):
+    for step, element in elements(field, stated):
         if field.list == "map" and step in result:
-            result[step] = _merged(field.type.of or field.type, result[step], one)
+            result[step] = _merged(field.type.of or field.type, result[step], element)
         else:
-            result[step] = one
+            result[step] = element
     return list(result.values())
 
 
@@ -225,8 +227,8 @@ def _without(type_: Type, obj: _Map, gone: _Tree) -> _Map:
 
 def _without_elements(field: Field, value: list[Any], gone: _Tree) -> list[Any]:
     kept = {}
-    for step, one in elements(field, value):
+    for step, element in elements(field, value):
         inside = gone.get(step, {})
         if inside is not None:
-            kept[step] = _without(field.type.of or field.type, one, inside) if inside else one
+            kept[step] = _without(field.type.of or field.type, element, inside) if inside else element
     return list(kept.values())

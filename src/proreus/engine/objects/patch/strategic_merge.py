@@ -76,41 +76,41 @@ def _lay(result: dict[str, Any], field: Field, value: Any) -> None:
 
 
 def _merged_list(field: Field, original: list[Any], patch: list[Any]) -> list[Any]:
-    if not any(isinstance(one, dict) for one in (*original, *patch)):
+    if not any(isinstance(entry, dict) for entry in (*original, *patch)):
         together = list({_hashable(value): value for value in (*patch[::-1], *original[::-1])}.values())[::-1]
         return _ordered(field, together, patch, original)
-    if not all(isinstance(one, dict) for one in (*original, *patch)):
+    if not all(isinstance(entry, dict) for entry in (*original, *patch)):
         raise BadRequest(f"the elements of {field.name} are not all of one type")
     element = field.type.of or _ANY
-    if any(one.get(_PATCH) == "replace" for one in patch):
+    if any(entry.get(_PATCH) == "replace" for entry in patch):
         return [_without_directives(value) for value in patch if _PATCH not in value]
-    for one in patch:
-        if field.merge not in one:
-            raise BadRequest(f"map: {_shown(one)} does not contain declared merge key: {field.merge}")
-        if one.get(_PATCH) not in (None, "merge", "delete"):
-            raise BadRequest(f"Unknown patch type: {_shown(one[_PATCH])}")
-    gone = {_identity(field, one) for one in patch if one.get(_PATCH) == "delete"}
-    brought = [one for one in patch if one.get(_PATCH) != "delete"]
+    for entry in patch:
+        if field.merge not in entry:
+            raise BadRequest(f"map: {_shown(entry)} does not contain declared merge key: {field.merge}")
+        if entry.get(_PATCH) not in (None, "merge", "delete"):
+            raise BadRequest(f"Unknown patch type: {_shown(entry[_PATCH])}")
+    gone = {_identity(field, entry) for entry in patch if entry.get(_PATCH) == "delete"}
+    brought = [entry for entry in patch if entry.get(_PATCH) != "delete"]
     kept = [
-        one for one in original if _identity(field, one) not in gone
+        entry for entry in original if _identity(field, entry) not in gone
     ]  # deletions come first, as kubectl's
     result = list(kept)
     places = _places(field, result)
-    for one in brought:
-        at = places.setdefault(_identity(field, one), len(result))
+    for entry in brought:
+        at = places.setdefault(_identity(field, entry), len(result))
         if at == len(result):
-            result.append(_without_directives(one))
+            result.append(_without_directives(entry))
         else:
-            result[at] = _merged_map(element, result[at], one)
+            result[at] = _merged_map(element, result[at], entry)
     return _ordered(field, result, brought, kept)
 
 
 def _ordered(field: Field, merged: list[Any], order: list[Any], server_order: list[Any]) -> list[Any]:
     """What the order names in its order; the others keep their place among those that stood here before."""
     wanted, standing = _places(field, order), _places(field, server_order)
-    known = [(_identity(field, one), one) for one in merged]
-    named = sorted((one for one in known if one[0] in wanted), key=lambda one: wanted[one[0]])
-    others = [one for one in known if one[0] not in wanted]
+    known = [(_identity(field, entry), entry) for entry in merged]
+    named = sorted((pair for pair in known if pair[0] in wanted), key=lambda pair: wanted[pair[0]])
+    others = [pair for pair in known if pair[0] not in wanted]
     result: list[Any] = []
     next_named = next_other = 0
     while next_named < len(named) and next_other < len(others):
@@ -122,15 +122,21 @@ def _ordered(field: Field, merged: list[Any], order: list[Any], server_order: li
         else:
             result.append(ordered[1])
             next_named += 1
-    return [*result, *(one for _, one in named[next_named:]), *(one for _, one in others[next_other:])]
+    return [
+        *result,
+        *(entry for _, entry in named[next_named:]),
+        *(entry for _, entry in others[next_other:]),
+    ]
 
 
 def _check_order(field: Field, patch: Any, order: list[Any]) -> None:
     """What the patch brings must be named by the order, and come in it."""
-    brought = [one for one in patch or () if not (isinstance(one, dict) and one.get(_PATCH) == "delete")]
-    wanted = iter([_identity(field, one) for one in order])
+    brought = [
+        entry for entry in patch or () if not (isinstance(entry, dict) and entry.get(_PATCH) == "delete")
+    ]
+    wanted = iter([_identity(field, entry) for entry in order])
     if not all(
-        any(named == asked for named in wanted) for asked in (_identity(field, one) for one in brought)
+        any(named == asked for named in wanted) for asked in (_identity(field, entry) for entry in brought)
     ):
         raise BadRequest(
             f"The order in patch list:\n{_shown(brought)}\n doesn't match {_ORDER[:-1]} list:\n"
@@ -138,9 +144,9 @@ def _check_order(field: Field, patch: Any, order: list[Any]) -> None:
         )
 
 
-def _identity(field: Field, one: Any) -> Hashable:
+def _identity(field: Field, entry: Any) -> Hashable:
     """By what an element is known among the others."""
-    return _hashable(one.get(field.merge) if isinstance(one, dict) else one)
+    return _hashable(entry.get(field.merge) if isinstance(entry, dict) else entry)
 
 
 def _hashable(value: Any) -> Hashable:
@@ -165,7 +171,7 @@ def _shown(value: Any) -> str:
 def _take_out(result: dict[str, Any], key: str, values: list[Any]) -> None:
     if isinstance(result.get(key), list):
         gone = {_hashable(value) for value in values}
-        result[key] = [one for one in result[key] if _hashable(one) not in gone]
+        result[key] = [primitive for primitive in result[key] if _hashable(primitive) not in gone]
 
 
 def _retained(result: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
@@ -195,12 +201,12 @@ def _without_directives(value: Any) -> Any:
     """What a patch brings where nothing stood: its values, without nulls and orders to the merge."""
     if isinstance(value, dict):
         return {
-            key: _without_directives(one)
-            for key, one in value.items()
-            if one is not None and not key.startswith("$")
+            key: _without_directives(inner)
+            for key, inner in value.items()
+            if inner is not None and not key.startswith("$")
         }
     if isinstance(value, list):
         orders = ("delete", "replace")
-        kept = [one for one in value if not (isinstance(one, dict) and one.get(_PATCH) in orders)]
-        return [_without_directives(one) for one in kept]
+        kept = [entry for entry in value if not (isinstance(entry, dict) and entry.get(_PATCH) in orders)]
+        return [_without_directives(entry) for entry in kept]
     return value

@@ -97,10 +97,10 @@ def _read(type_: Type, value: Any, path: str, unknown: list[str]) -> Any:
         if type_.word == "[]":
             if not isinstance(value, list):
                 raise _WrongType(path, value, _go_type(type_))
-            return [_read(type_.of, one, f"{path}[{place}]", unknown) for place, one in enumerate(value)]
+            return [_read(type_.of, inner, f"{path}[{place}]", unknown) for place, inner in enumerate(value)]
         if not isinstance(value, dict):
             raise _WrongType(path, value, _go_type(type_))
-        return {key: _read(type_.of, one, f"{path}.{key}", unknown) for key, one in value.items()}
+        return {key: _read(type_.of, inner, f"{path}.{key}", unknown) for key, inner in value.items()}
     if not type_.definition:
         return _read_scalar(type_, value, path)
     if value is None:  # an element of a list: Go makes an empty one of it
@@ -109,11 +109,11 @@ def _read(type_: Type, value: Any, path: str, unknown: list[str]) -> Any:
         raise _WrongType(path, value, _go_type(type_))
     fields = definitions()[type_.definition].fields
     read = {}
-    for key, one in value.items():
+    for key, inner in value.items():
         if key not in fields:
             unknown.append(f"{path}.{key}".removeprefix("."))
-        elif one is not None:
-            read[key] = _read(fields[key].type, one, f"{path}.{key}", unknown)
+        elif inner is not None:
+            read[key] = _read(fields[key].type, inner, f"{path}.{key}", unknown)
     return read
 
 

@@ -121,7 +121,7 @@ def _check_container(container: _Map, here: str, problems: Problems) -> None:
 
 
 def _check_probe(probe: _Map, here: str, problems: Problems) -> None:
-    handlers = [one for one in ("exec", "httpGet", "tcpSocket", "grpc") if one in probe]
+    handlers = [handler for handler in ("exec", "httpGet", "tcpSocket", "grpc") if handler in probe]
     if not handlers:
         problems.required(here, "must specify a handler type")
     elif len(handlers) > 1:

@@ -48,7 +48,7 @@ class Problems:
         """A problem unless the value is one of these."""
         known = list(supported)
         if value not in known:
-            listed = ", ".join(f'"{one}"' for one in known)
+            listed = ", ".join(f'"{word}"' for word in known)
             message = f"Unsupported value: {_shown(value)}: supported values: {listed}"
             self.causes.append(Cause(field, message, "FieldValueNotSupported"))
 

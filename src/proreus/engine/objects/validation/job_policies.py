@@ -24,7 +24,11 @@ def defaulted_failure_policy(policy: _Map) -> _Map:
             {
                 **rule,
                 **(
-                    {"onPodConditions": [{"status": "True", **one} for one in rule["onPodConditions"]]}
+                    {
+                        "onPodConditions": [
+                            {"status": "True", **pattern} for pattern in rule["onPodConditions"]
+                        ]
+                    }
                     if "onPodConditions" in rule
                     else {}
                 ),
@@ -90,8 +94,8 @@ def _check_failure(spec: _Map, problems: Problems) -> None:
         elif len(rule["onPodConditions"]) > _MOST_PATTERNS:
             problems.too_long(f"{field}.onPodConditions", f"must have at most {_MOST_PATTERNS} items")
         else:
-            for number, one in enumerate(rule["onPodConditions"]):
-                status = one.get("status", "")
+            for number, pattern in enumerate(rule["onPodConditions"]):
+                status = pattern.get("status", "")
                 problems.one_of(
                     f"{field}.onPodConditions[{number}].status", status, ("False", "True", "Unknown")
                 )

@@ -44,14 +44,14 @@ def _defaulted_handler(handler: _Map) -> _Map:
 
 
 def _check_hook(handler: _Map, here: str, grace: int, problems: Problems) -> None:
-    found = [one for one in _HANDLERS if handler.get(one) is not None]
-    if not found:
+    stated = [kind for kind in _HANDLERS if handler.get(kind) is not None]
+    if not stated:
         problems.required(here, "must specify a handler type")
-    for one in found[1:]:
-        problems.forbidden(f"{here}.{one}", "may not specify more than 1 handler type")
-    if "exec" in found and not handler["exec"].get("command"):
+    for kind in stated[1:]:
+        problems.forbidden(f"{here}.{kind}", "may not specify more than 1 handler type")
+    if "exec" in stated and not handler["exec"].get("command"):
         problems.required(f"{here}.exec.command")
-    if "sleep" in found:
+    if "sleep" in stated:
         seconds = handler["sleep"].get("seconds", 0)
         if not 0 <= seconds <= grace:
             message = f"must be non-negative and less than terminationGracePeriodSeconds ({grace})"

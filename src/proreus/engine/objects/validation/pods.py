@@ -67,7 +67,11 @@ def defaulted_pod(pod: _Map) -> _Map:
     """A pod with its defaults, the tolerations of a node's short trouble among them."""
     spec = defaulted_spec(pod.get("spec", {}))
     tolerations = spec.get("tolerations", [])
-    missing = [one for one in _TOLERATED if not any(_covers(given, one["key"]) for given in tolerations)]
+    missing = [
+        toleration
+        for toleration in _TOLERATED
+        if not any(_covers(given, toleration["key"]) for given in tolerations)
+    ]
     if missing:
         spec["tolerations"] = [*tolerations, *missing]
     spec.setdefault("enableServiceLinks", True)
@@ -147,8 +151,8 @@ def check_spec(spec: _Map, field: str, problems: Problems) -> None:
         _check_toleration(toleration, f"{field}.tolerations[{place}]", problems)
     if "affinity" in spec:
         _check_affinity(spec["affinity"], f"{field}.affinity", problems)
-    for place, one in enumerate(spec.get("topologySpreadConstraints", ())):
-        _check_spread(one, f"{field}.topologySpreadConstraints[{place}]", problems)
+    for place, constraint in enumerate(spec.get("topologySpreadConstraints", ())):
+        _check_spread(constraint, f"{field}.topologySpreadConstraints[{place}]", problems)
     if "volumes" in spec:
         _check_volumes(spec["volumes"], f"{field}.volumes", problems)
     _check_mounts(spec, field, problems)
@@ -216,31 +220,31 @@ def _check_affinity(affinity: _Map, field: str, problems: Problems) -> None:
         problems.required(here, "must have at least one node selector term")
     for place, term in enumerate((required or {}).get("nodeSelectorTerms", ())):
         _check_node_term(term, f"{here}[{place}]", problems)
-    for place, one in enumerate(node.get(_PREFERRED, ())):
+    for place, preferred in enumerate(node.get(_PREFERRED, ())):
         at = f"{field}.nodeAffinity.{_PREFERRED}[{place}]"
-        _check_weight(one, at, problems)
-        _check_node_term(one.get("preference", {}), f"{at}.preference", problems)
+        _check_weight(preferred, at, problems)
+        _check_node_term(preferred.get("preference", {}), f"{at}.preference", problems)
     for key in ("podAffinity", "podAntiAffinity"):
         pods = affinity.get(key, {})
         for place, term in enumerate(pods.get(_REQUIRED, ())):
             _check_pod_term(term, f"{field}.{key}.{_REQUIRED}[{place}]", problems)
-        for place, one in enumerate(pods.get(_PREFERRED, ())):
+        for place, preferred in enumerate(pods.get(_PREFERRED, ())):
             at = f"{field}.{key}.{_PREFERRED}[{place}]"
-            _check_weight(one, at, problems)
-            _check_pod_term(one.get("podAffinityTerm", {}), f"{at}.podAffinityTerm", problems)
+            _check_weight(preferred, at, problems)
+            _check_pod_term(preferred.get("podAffinityTerm", {}), f"{at}.podAffinityTerm", problems)
 
 
-def _check_weight(one: _Map, here: str, problems: Problems) -> None:
-    weight = one.get("weight", 0)
+def _check_weight(preferred: _Map, here: str, problems: Problems) -> None:
+    weight = preferred.get("weight", 0)
     if not 1 <= weight <= 100:
         problems.invalid(f"{here}.weight", weight, "must be in the range 1-100")
 
 
 def _check_node_term(term: _Map, here: str, problems: Problems) -> None:
     for key in ("matchExpressions", "matchFields"):
-        for place, one in enumerate(term.get(key, ())):
+        for place, requirement in enumerate(term.get(key, ())):
             at = f"{here}.{key}[{place}]"
-            operator, values = one.get("operator", ""), one.get("values", ())
+            operator, values = requirement.get("operator", ""), requirement.get("values", ())
             if operator not in _NODE_OPERATORS:
                 problems.invalid(f"{at}.operator", operator, "not a valid selector operator")
             elif operator in ("In", "NotIn") and not values:
@@ -253,7 +257,9 @@ def _check_node_term(term: _Map, here: str, problems: Problems) -> None:
                 problems.forbidden(
                     f"{at}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
                 )
-            problems.unless(f"{at}.key", one.get("key", ""), label_key_problem(one.get("key", "")))
+            problems.unless(
+                f"{at}.key", requirement.get("key", ""), label_key_problem(requirement.get("key", ""))
+            )
 
 
 def _check_pod_term(term: _Map, here: str, problems: Problems) -> None:
@@ -266,16 +272,18 @@ def _check_pod_term(term: _Map, here: str, problems: Problems) -> None:
             check_selector(term[key], f"{here}.{key}", problems)
 
 
-def _check_spread(one: _Map, here: str, problems: Problems) -> None:
-    if one.get("maxSkew", 0) <= 0:
-        problems.invalid(f"{here}.maxSkew", one.get("maxSkew", 0), "must be greater than zero")
-    if not one.get("topologyKey"):
+def _check_spread(constraint: _Map, here: str, problems: Problems) -> None:
+    if constraint.get("maxSkew", 0) <= 0:
+        problems.invalid(f"{here}.maxSkew", constraint.get("maxSkew", 0), "must be greater than zero")
+    if not constraint.get("topologyKey"):
         problems.required(f"{here}.topologyKey", "can not be empty")
     problems.one_of(
-        f"{here}.whenUnsatisfiable", one.get("whenUnsatisfiable", ""), ("DoNotSchedule", "ScheduleAnyway")
+        f"{here}.whenUnsatisfiable",
+        constraint.get("whenUnsatisfiable", ""),
+        ("DoNotSchedule", "ScheduleAnyway"),
     )
-    if "labelSelector" in one:
-        check_selector(one["labelSelector"], f"{here}.labelSelector", problems)
+    if "labelSelector" in constraint:
+        check_selector(constraint["labelSelector"], f"{here}.labelSelector", problems)
 
 
 def check_pod_update(old: _Map, new: _Map, problems: Problems) -> None:
@@ -321,5 +329,5 @@ def _fixed(spec: _Map, before: _Map) -> _Map:
     fixed = {key: value for key, value in spec.items() if key not in changeable}
     for key in ("containers", "initContainers"):
         if key in fixed:
-            fixed[key] = [{**one, "image": ""} for one in fixed[key]]
+            fixed[key] = [{**container, "image": ""} for container in fixed[key]]
     return fixed

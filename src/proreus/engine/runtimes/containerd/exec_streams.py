@@ -106,8 +106,8 @@ class RemoteSession:
     async def resize(self, size: TerminalSize) -> None:
         with contextlib.suppress(ConnectionError):
             if "resize" in self._streams:
-                told = {"Width": size.columns, "Height": size.rows}
-                await self._streams["resize"].write(json.dumps(told).encode() + b"\n")
+                sides = {"Width": size.columns, "Height": size.rows}
+                await self._streams["resize"].write(json.dumps(sides).encode() + b"\n")
 
     async def wait(self) -> int:
         assert self._exit_code is not None
@@ -137,20 +137,20 @@ class RemoteSession:
         return b""
 
     async def _read_status(self) -> int:
-        told = b""
-        while len(told) <= _LONGEST_STATUS and (data := await self._streams["error"].read()):
-            told += data
-        return exit_code_of(told)
+        status = b""
+        while len(status) <= _LONGEST_STATUS and (data := await self._streams["error"].read()):
+            status += data
+        return exit_code_of(status)
 
 
-def exit_code_of(told: bytes) -> int:
+def exit_code_of(text: bytes) -> int:
     """What a Status says of a command's end; raises `RuntimeRefused` where there is none."""
     try:
-        status: Any = json.loads(told) if told else {}
+        status: Any = json.loads(text) if text else {}
         if status.get("status") == "Success":
             return 0
         if status.get("reason") == "NonZeroExitCode":
             return int(status["details"]["causes"][0]["message"])
         raise RuntimeRefused(str(status.get("message") or "the runtime cut the streams off")[:2000])
     except (ValueError, KeyError, IndexError, AttributeError, TypeError) as error:
-        raise RuntimeRefused(f"the runtime tells {told[:200]!r} of the command's end") from error
+        raise RuntimeRefused(f"the runtime tells {text[:200]!r} of the command's end") from error

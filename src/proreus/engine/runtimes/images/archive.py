@@ -126,13 +126,13 @@ def _pieces(tar: tarfile.TarFile, member: tarfile.TarInfo) -> Iterator[bytes]:
 def _copy_blob(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
     if target.exists():
         raise BadArchive(f"it has the blob {target.name} twice")
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     with target.open("xb") as file:
         for data in _pieces(tar, member):
-            found.update(data)
+            digest.update(data)
             file.write(data)
-    if found.hexdigest() != target.name:
-        raise BadArchive(f"the blob {target.name} has the digest {found.hexdigest()}")
+    if digest.hexdigest() != target.name:
+        raise BadArchive(f"the blob {target.name} has the digest {digest.hexdigest()}")
 
 
 def _images(documents: Mapping[str, bytes], blobs: Path) -> Iterator[Manifest]:

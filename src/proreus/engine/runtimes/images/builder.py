@@ -174,8 +174,8 @@ def _libraries(programs: Sequence[Path]) -> list[Path]:
     """What the machine's linker would load for them; nothing for one that is whole by itself."""
     words = _said(["ldd", *map(str, programs)]).split()
     given = {str(program) for program in programs}
-    found = {word for word in words if word.startswith("/") and word.rstrip(":") not in given}
-    return [Path(word) for word in sorted(found) if Path(word).is_file()]
+    files = {word for word in words if word.startswith("/") and word.rstrip(":") not in given}
+    return [Path(word) for word in sorted(files) if Path(word).is_file()]
 
 
 def _said(command: Sequence[str]) -> str:

@@ -120,27 +120,27 @@ def checked_parts(name: str) -> tuple[str, ...]:
 def scoped(root: Path, parts: tuple[str, ...]) -> Path:
     """The path as a process in the image would find it: links never lead out of `root`."""
     waiting = list(reversed(parts))
-    found: list[str] = []
+    resolved: list[str] = []
     links = 0
     while waiting:
         part = waiting.pop()
         if part in ("", ".", "/"):
             continue
         if part == "..":
-            found = found[:-1]
+            resolved = resolved[:-1]
             continue
-        here = root.joinpath(*found, part)
+        here = root.joinpath(*resolved, part)
         if not here.is_symlink():
-            found.append(part)
+            resolved.append(part)
             continue
         links += 1
         if links > _MOST_LINKS:
             raise BadArchive(f"{'/'.join(parts)[:200]!r} leads through too many links")
         target = PurePosixPath(os.readlink(here))  # noqa: PTH115 - the words, not a path of this machine
         if target.is_absolute():
-            found = []
+            resolved = []
         waiting.extend(reversed(target.parts))
-    return root.joinpath(*found)
+    return root.joinpath(*resolved)
 
 
 def _check_link(parts: tuple[str, ...], target: str) -> None:

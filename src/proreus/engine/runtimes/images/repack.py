@@ -37,7 +37,9 @@ def repack(path: Path, name: str, target: Path, most_bytes: int) -> list[str]:
             root = Path(draft, f"root-{number}")
             root.mkdir()
             unpack(manifest, root, Allowance(most_bytes, _MOST_FILES), path)
-        described = [_descriptor(one, called, blobs) for one, called in zip(manifests, names, strict=True)]
+        described = [
+            _descriptor(manifest, called, blobs) for manifest, called in zip(manifests, names, strict=True)
+        ]
         with tarfile.open(target, "w") as tar:
             add_document(tar, "oci-layout", {"imageLayoutVersion": "1.0.0"})
             add_document(tar, "index.json", {"schemaVersion": 2, "manifests": described})

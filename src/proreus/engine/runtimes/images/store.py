@@ -43,12 +43,12 @@ class Unpacked:
     @property
     def entrypoint(self) -> tuple[str, ...]:
         """What is run, unless the pod says otherwise."""
-        return tuple(str(one) for one in self.config.get("Entrypoint") or ())
+        return tuple(str(word) for word in self.config.get("Entrypoint") or ())
 
     @property
     def command(self) -> tuple[str, ...]:
         """Its arguments."""
-        return tuple(str(one) for one in self.config.get("Cmd") or ())
+        return tuple(str(word) for word in self.config.get("Cmd") or ())
 
     @property
     def folder(self) -> str:
@@ -58,7 +58,7 @@ class Unpacked:
     @property
     def environment(self) -> dict[str, str]:
         """What the image adds to the environment."""
-        pairs = (str(one).partition("=") for one in self.config.get("Env") or ())
+        pairs = (str(variable).partition("=") for variable in self.config.get("Env") or ())
         return {name: value for name, equals, value in pairs if equals}
 
     def user(self) -> tuple[int | None, int | None]:
@@ -75,9 +75,9 @@ def unpack(manifest: Manifest, root: Path, allowance: Allowance, path: Path) -> 
     for layer in manifest.layers:
         try:
             with layer.blob.open("rb") as blob:
-                found = apply_layer(root, blob, allowance, compressed=layer.compressed)
-            if found != layer.unpacked_digest:
-                raise BadArchive(f"a layer unpacks to {found}, not {layer.unpacked_digest}")
+                digest = apply_layer(root, blob, allowance, compressed=layer.compressed)
+            if digest != layer.unpacked_digest:
+                raise BadArchive(f"a layer unpacks to {digest}, not {layer.unpacked_digest}")
         except BadArchive as error:
             raise BadArchive(str(error), file=path) from error
     for name in _KERNELS:
@@ -97,7 +97,7 @@ class ImageStore:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         for draft in folder.glob(_DRAFT + "*"):  # an import that was killed
             shutil.rmtree(draft)
-        self._held = {one.digest: one for one in self._load()}
+        self._held = {held.digest: held for held in self._load()}
         for entry in folder.iterdir():
             if entry.is_dir() and f"sha256:{entry.name}" not in self._held:
                 shutil.rmtree(entry)
@@ -136,7 +136,7 @@ class ImageStore:
         with self._lock:
             for other in list(self._held.values()):  # a name is of one image: the last that had it
                 if name in other.names and other.digest != manifest.digest:
-                    self._set(replace(other, names=tuple(one for one in other.names if one != name)))
+                    self._set(replace(other, names=tuple(tag for tag in other.names if tag != name)))
             self._set(replace(known, names=tuple(dict.fromkeys((*known.names, name)))))
             self._save()
             kept = self._held[manifest.digest]
@@ -145,8 +145,8 @@ class ImageStore:
     def held(self) -> list[Image]:
         """All of them, by name."""
         with self._lock:
-            found = sorted(self._held.values(), key=lambda one: (one.names, one.digest))
-        return [Image((*one.names, one.digest), one.size) for one in found]
+            held = sorted(self._held.values(), key=lambda image: (image.names, image.digest))
+        return [Image((*image.names, image.digest), image.size) for image in held]
 
     def find(self, name: str) -> Unpacked | None:
         """By name or digest."""
@@ -154,17 +154,17 @@ class ImageStore:
             wanted = full_name(name) if name else ""
             digest = name.rpartition("@")[2]
             return next(
-                (one for one in self._held.values() if wanted in one.names or one.digest == digest), None
+                (held for held in self._held.values() if wanted in held.names or held.digest == digest), None
             )
 
     def use(self, name: str) -> Unpacked | None:
         """By name or digest, for something that is started now."""
         with self._lock:
-            found = self.find(name)
-            if found is not None:
-                found = self._set(replace(found, used=time.time()))
+            image = self.find(name)
+            if image is not None:
+                image = self._set(replace(image, used=time.time()))
                 self._save()
-            return found
+            return image
 
     def remove(self, name: str, in_use: Callable[[], set[str]] = set) -> bool:
         """Forget a name, and with its last one the image; whether it was there. One that runs is refused.
@@ -172,17 +172,17 @@ class ImageStore:
         Called by its digest, it goes with all its names.
         """
         with self._lock:
-            found = self.find(name)
-            if found is None:
+            image = self.find(name)
+            if image is None:
                 return False
-            left = tuple(one for one in found.names if one != full_name(name))
-            if left and len(left) < len(found.names):
-                self._set(replace(found, names=left))
+            left = tuple(tag for tag in image.names if tag != full_name(name))
+            if left and len(left) < len(image.names):
+                self._set(replace(image, names=left))
                 self._save()
                 return True
-            if found.digest in in_use():
+            if image.digest in in_use():
                 raise UsageError(f"image {name!r} is in use by a container")
-            self._drop(found)
+            self._drop(image)
             return True
 
     def collect(self, in_use: Callable[[], set[str]]) -> list[Image]:
@@ -190,14 +190,14 @@ class ImageStore:
         gone = []
         with self._lock:
             busy = in_use()
-            total = sum(one.size for one in self._held.values())
-            for one in sorted(self._held.values(), key=lambda one: (one.used, one.digest)):
+            total = sum(held.size for held in self._held.values())
+            for image in sorted(self._held.values(), key=lambda held: (held.used, held.digest)):
                 if total <= self._budget:
                     break
-                if one.digest not in busy:
-                    total -= one.size
-                    self._drop(one)
-                    gone.append(Image((*one.names, one.digest), one.size))
+                if image.digest not in busy:
+                    total -= image.size
+                    self._drop(image)
+                    gone.append(Image((*image.names, image.digest), image.size))
         return gone
 
     def _set(self, image: Unpacked) -> Unpacked:
@@ -214,29 +214,29 @@ class ImageStore:
             written = json.loads((self._folder / _INDEX).read_bytes())
         except FileNotFoundError:
             return []
-        found = [
+        loaded = [
             Unpacked(
-                one["digest"],
-                tuple(one["names"]),
-                self._folder / one["digest"].removeprefix("sha256:") / "root",
-                one["size"],
-                one["used"],
-                one["config"],
+                entry["digest"],
+                tuple(entry["names"]),
+                self._folder / entry["digest"].removeprefix("sha256:") / "root",
+                entry["size"],
+                entry["used"],
+                entry["config"],
             )
-            for one in written
+            for entry in written
         ]
-        return [one for one in found if one.root.is_dir()]
+        return [image for image in loaded if image.root.is_dir()]
 
     def _save(self) -> None:
         written = [
             {
-                "digest": one.digest,
-                "names": one.names,
-                "size": one.size,
-                "used": one.used,
-                "config": dict(one.config),
+                "digest": held.digest,
+                "names": held.names,
+                "size": held.size,
+                "used": held.used,
+                "config": dict(held.config),
             }
-            for one in self._held.values()
+            for held in self._held.values()
         ]
         draft = self._folder / (_INDEX + ".draft")
         draft.write_text(json.dumps(written))

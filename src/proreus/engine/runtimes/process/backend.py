@@ -41,16 +41,16 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 def tree_spent(processes: Iterable[int]) -> CgroupUsage | None:
     """Together; what has ended is counted with whoever waited for it. None where there is none."""
-    cpu = memory = found = 0
+    cpu = memory = counted = 0
     for pid in processes:
         try:
             fields = Path("/proc", str(pid), "stat").read_text(errors="replace").rpartition(")")[2].split()
         except OSError:  # it has ended meanwhile
             continue
-        found += 1
+        counted += 1
         cpu += sum(int(field) for field in fields[11:15]) * _TICK
         memory += int(fields[21]) * _PAGE
-    return CgroupUsage(cpu, memory) if found else None
+    return CgroupUsage(cpu, memory) if counted else None
 
 
 ROOT = "PROREUS_ROOT"

@@ -56,10 +56,10 @@ def find_runc() -> str:
 
 def _version(binary: str) -> str:
     """As it tells of itself: "runc version 1.1.5" and further lines."""
-    told = subprocess.run(
+    answer = subprocess.run(
         [binary, "--version"], capture_output=True, timeout=_COMMAND_SECONDS, check=False, text=True
     )
-    return next(iter(told.stdout.splitlines()), "").rpartition(" ")[2]
+    return next(iter(answer.stdout.splitlines()), "").rpartition(" ")[2]
 
 
 class RuncBackend(ShimBackend):
@@ -157,7 +157,7 @@ class RuncBackend(ShimBackend):
                 *(_mount(mount) for mount in plan.mounts),
             ],
             "linux": {
-                "namespaces": [{"type": one} for one in ("pid", "ipc", "uts", "mount", "cgroup")],
+                "namespaces": [{"type": namespace} for namespace in ("pid", "ipc", "uts", "mount", "cgroup")],
                 "cgroupsPath": self.cgroups.path(self._name(folder)),
                 "devices": devices,
                 "resources": {
@@ -223,7 +223,7 @@ def _names_of_hosts(mounts: Sequence[Mount]) -> list[dict[str, Any]]:
     """The machine's own, as its network is, where the pod brings no others."""
     taken = {mount.target.rstrip("/") for mount in mounts}
     usual = [Mount(Path(path), path, read_only=True) for path in ("/etc/hosts", "/etc/resolv.conf")]
-    return [_mount(one) for one in usual if one.source.is_file() and not {one.target, "/etc"} & taken]
+    return [_mount(mount) for mount in usual if mount.source.is_file() and not {mount.target, "/etc"} & taken]
 
 
 def _mount(mount: Mount) -> dict[str, Any]:

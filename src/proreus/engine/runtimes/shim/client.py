@@ -183,16 +183,16 @@ holds them together."""
 def marked(value: str) -> set[int]:
     """The processes, zombies aside, whose environment has the mark with this value."""
     wanted = f"{MARK}={value}".encode()
-    found: set[int] = set()
+    numbers: set[int] = set()
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         try:
             if wanted in (entry / "environ").read_bytes().split(b"\0"):
-                found.add(int(entry.name))
+                numbers.add(int(entry.name))
         except OSError:  # it is gone, or another user's
             continue
-    return found
+    return numbers
 
 
 async def _pidfd(folder: Path) -> int | None:

@@ -379,7 +379,7 @@ def _clear_way(spec: dict[str, Any]) -> None:
     They stand below folders of root's. Where one of those does not let that user through, it is replaced, for
     this process alone, by an empty one that holds the container's folders and no more.
     """
-    shown = [Path(one) for one in spec.get("shown") or ()]
+    shown = [Path(path) for path in spec.get("shown") or ()]
     gate = _gate(shown[0], spec) if shown else None
     if gate is None:
         return

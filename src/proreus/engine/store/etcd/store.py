@@ -71,7 +71,7 @@ class EtcdStore:
             await store._connection.close()
             raise
         work = [store._listen()] + ([store._compact_regularly()] if options.compact_seconds else [])
-        store._tasks = tuple(asyncio.create_task(one, name="etcd store") for one in work)
+        store._tasks = tuple(asyncio.create_task(part, name="etcd store") for part in work)
         return store
 
     async def get(self, key: str) -> KeyValue | None:
@@ -97,7 +97,7 @@ class EtcdStore:
             request = rpc.RangeRequest(key=begin, range_end=end, limit=page, revision=at)
             answer = await self._range_at(request, revision)
             at = at or answer.header.revision
-            entries += [self._entry(found) for found in answer.kvs]
+            entries += [self._entry(entry) for entry in answer.kvs]
             remaining = answer.count - len(answer.kvs)
             if most_bytes:
                 fit = list(fitting(entries, most_bytes))
@@ -343,9 +343,9 @@ class EtcdStore:
             return rpc.RequestOp(request_put=put)
         return rpc.RequestOp(request_delete_range=rpc.DeleteRangeRequest(key=key))
 
-    def _entry(self, found: Any) -> KeyValue:
-        key = found.key.decode()[len(self._root) :]
-        return KeyValue(key, found.value, found.create_revision, found.mod_revision, found.lease)
+    def _entry(self, entry: Any) -> KeyValue:
+        key = entry.key.decode()[len(self._root) :]
+        return KeyValue(key, entry.value, entry.create_revision, entry.mod_revision, entry.lease)
 
     def _change(self, event: Any) -> Change:
         revision = event.kv.mod_revision

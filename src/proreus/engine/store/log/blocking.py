@@ -71,9 +71,9 @@ class StoreLog(GroupedLog):
             raise
 
     async def _keep(self, group: list[Append]) -> None:
-        await self._make_room(sum(FRAME_BYTES + len(one.payload) for one in group))
+        await self._make_room(sum(FRAME_BYTES + len(waiting.payload) for waiting in group))
         for together in _in_transactions(group):
-            parts = [(one.payload, one.records) for one in together]
+            parts = [(waiting.payload, waiting.records) for waiting in together]
             try:
                 numbers = await self._log.append(parts)
             except (StoreError, ValueError) as error:
@@ -82,8 +82,8 @@ class StoreLog(GroupedLog):
                     raise
                 together[0].failure = PartTooLarge(f"{size} bytes: {error}")
                 continue
-            for one, number in zip(together, numbers, strict=True):
-                one.number = number
+            for waiting, number in zip(together, numbers, strict=True):
+                waiting.number = number
         self._next = (await self._log.head()).next
 
     async def _make_room(self, coming: int) -> None:
@@ -168,11 +168,11 @@ def _in_transactions(group: list[Append]) -> Iterator[list[Append]]:
     """Together as far as one transaction goes; what is too large for any company goes alone."""
     together: list[Append] = []
     size = 0
-    for one in group:
-        if together and (size + len(one.payload) > _MOST_BYTES or len(together) == MOST_OPERATIONS):
+    for waiting in group:
+        if together and (size + len(waiting.payload) > _MOST_BYTES or len(together) == MOST_OPERATIONS):
             yield together
             together, size = [], 0
-        together.append(one)
-        size += len(one.payload)
+        together.append(waiting)
+        size += len(waiting.payload)
     if together:
         yield together

@@ -296,7 +296,7 @@ class SQLiteStore:
     # Inside a transaction
 
     def _commit(self, conditions: Sequence[Unchanged], operations: Sequence[Operation]) -> Committed:
-        entries = tuple(self._tables.entry(one.key) for one in conditions)
+        entries = tuple(self._tables.entry(condition.key) for condition in conditions)
         for condition, entry in zip(conditions, entries, strict=True):
             if (entry.revision if entry else ABSENT) != condition.revision:
                 return Committed(False, self._revision, entries)

@@ -169,9 +169,9 @@ class Tables:
 
     def check(self) -> None:
         """Raise `Damaged` where the file's pages do not fit together."""
-        (found,) = self.execute("PRAGMA quick_check(1)").fetchone()
-        if found != "ok":
-            raise Damaged(f"{self.path}: the store's file is damaged: {' '.join(found.split())}")
+        (verdict,) = self.execute("PRAGMA quick_check(1)").fetchone()
+        if verdict != "ok":
+            raise Damaged(f"{self.path}: the store's file is damaged: {' '.join(verdict.split())}")
 
     def give_back_log(self) -> None:
         """Bring the log into the file as far as there is room, so that its own room can be used again."""

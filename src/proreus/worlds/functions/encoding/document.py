@@ -12,26 +12,8 @@ import numpy as np
 
 from proreus.kernels.arrays import F32, F64
 from proreus.kernels.jit import compiled
-from proreus.worlds.functions.state.columns import (
-    BUSY_CPU,
-    CLIP,
-    CONCURRENCY,
-    CPU,
-    DISK,
-    EPISODE,
-    FUNCTION,
-    FUNCTION_KIND,
-    KEEPING,
-    KIND,
-    LAST_RFRT,
-    MEMORY,
-    NET,
-    RUNNING,
-    SUBJECT,
-    WAITING,
-    FunctionsWork,
-    Runs,
-)
+from proreus.worlds.functions.state import columns as c
+from proreus.worlds.functions.state.columns import FunctionsWork, Runs
 
 _CORE, _GB, _DOLLAR, _MB = 1_000.0, 1_024.0, 1e6, 1_000.0
 MOST_IO = 1e6
@@ -83,36 +65,36 @@ def observe(work: FunctionsWork, runs: Runs, lane: int, out: F32) -> None:
     """Fill `out` [10 N + 6 + kinds] as amounts with their units."""
     nodes = work.price.size
     kinds = out.size - 10 * nodes - 6
-    function = runs.tally[lane, SUBJECT]
-    if runs.tally[lane, KIND] == KEEPING:
-        function = runs.instance[lane, function, FUNCTION]
-    base = work.first_function[runs.tally[lane, EPISODE]]
+    function = runs.tally[lane, c.SUBJECT]
+    if runs.tally[lane, c.KIND] == c.KEEPING:
+        function = runs.instance[lane, function, c.FUNCTION]
+    base = work.first_function[runs.tally[lane, c.EPISODE]]
     row = base + function
     for node in range(nodes):
-        cpu, memory = work.capacity[node, CPU], work.capacity[node, MEMORY]
-        out[4 * node] = min(runs.node[lane, node, BUSY_CPU] / cpu, 1.0)
-        out[4 * node + 1] = runs.node[lane, node, MEMORY] / memory
-        out[4 * node + 2] = min(runs.node[lane, node, NET] / work.capacity[node, NET], 1.0)
-        out[4 * node + 3] = min(runs.node[lane, node, DISK] / work.capacity[node, DISK], 1.0)
+        cpu, memory = work.capacity[node, c.CPU], work.capacity[node, c.MEMORY]
+        out[4 * node] = min(runs.node[lane, node, c.BUSY_CPU] / cpu, 1.0)
+        out[4 * node + 1] = runs.node[lane, node, c.MEMORY] / memory
+        out[4 * node + 2] = min(runs.node[lane, node, c.NET] / work.capacity[node, c.NET], 1.0)
+        out[4 * node + 3] = min(runs.node[lane, node, c.DISK] / work.capacity[node, c.DISK], 1.0)
         out[4 * nodes + 2 * node] = cpu / _CORE
         out[4 * nodes + 2 * node + 1] = memory / _GB
         out[6 * nodes + node] = work.price[node] / _DOLLAR
-        out[7 * nodes + 2 * node] = runs.node[lane, node, CPU] / _CORE
-        out[7 * nodes + 2 * node + 1] = runs.node[lane, node, MEMORY] / _GB
+        out[7 * nodes + 2 * node] = runs.node[lane, node, c.CPU] / _CORE
+        out[7 * nodes + 2 * node + 1] = runs.node[lane, node, c.MEMORY] / _GB
         out[9 * nodes + node] = 1.0  # usable: no node of this world fails; what it holds says `node_deployed`
     at = 10 * nodes
-    slots = work.need[row, CONCURRENCY]
-    out[at] = work.need[row, CPU] / _CORE
-    out[at + 1] = work.need[row, MEMORY] / _GB
-    out[at + 2] = min(work.need[row, NET] * slots / _MB, MOST_IO)
-    out[at + 3] = min(work.need[row, DISK] * slots, MOST_IO)
-    out[at + 4] = runs.of[lane, function, RUNNING] + runs.of[lane, function, WAITING]
-    out[at + 5] = min(runs.rate[lane, function, LAST_RFRT], CLIP)
+    slots = work.need[row, c.CONCURRENCY]
+    out[at] = work.need[row, c.CPU] / _CORE
+    out[at + 1] = work.need[row, c.MEMORY] / _GB
+    out[at + 2] = min(work.need[row, c.NET] * slots / _MB, MOST_IO)
+    out[at + 3] = min(work.need[row, c.DISK] * slots, MOST_IO)
+    out[at + 4] = runs.of[lane, function, c.RUNNING] + runs.of[lane, function, c.WAITING]
+    out[at + 5] = min(runs.rate[lane, function, c.LAST_RFRT], c.CLIP)
     out[at + 6 :] = 0.0
-    functions = work.first_function[runs.tally[lane, EPISODE] + 1] - base
+    functions = work.first_function[runs.tally[lane, c.EPISODE] + 1] - base
     for other in range(functions):
-        kind = work.need[base + other, FUNCTION_KIND] % kinds
-        out[at + 6 + kind] += runs.of[lane, other, RUNNING] + runs.of[lane, other, WAITING]
+        kind = work.need[base + other, c.FUNCTION_KIND] % kinds
+        out[at + 6 + kind] += runs.of[lane, other, c.RUNNING] + runs.of[lane, other, c.WAITING]
 
 
 @compiled
@@ -134,7 +116,7 @@ def even(work: FunctionsWork, most: F64, out: F32) -> None:
     out[at + 2] = min(out[at + 2] / most[3], 1.0)
     out[at + 3] = min(out[at + 3] / most[4], 1.0)
     out[at + 4] = min(np.log1p(out[at + 4]) / _MANY, 1.0)
-    out[at + 5] = out[at + 5] / CLIP
+    out[at + 5] = out[at + 5] / c.CLIP
     for place in range(at + 6, out.size):
         out[place] = min(np.log1p(out[place]) / _MANY, 1.0)
 
@@ -143,4 +125,4 @@ def largest(work: FunctionsWork) -> F64:
     """[5] what `even` divides by."""
     top = work.capacity.max(axis=0)
     price = max(float(work.price.max()) / _DOLLAR, 1e-9)
-    return np.array([top[CPU] / _CORE, top[MEMORY] / _GB, price, top[NET] / _MB, float(top[DISK])])
+    return np.array([top[c.CPU] / _CORE, top[c.MEMORY] / _GB, price, top[c.NET] / _MB, float(top[c.DISK])])

@@ -19,21 +19,7 @@ from proreus.policies.checkpoint import WEIGHTS, Checkpoint
 from proreus.policies.networks.bidder import bidder_of
 from proreus.policies.networks.tensor_layout import size_of, tensors_of
 from proreus.worlds.functions.encoding.rows import SIZES, VERSION
-from proreus.worlds.functions.policies.columns import (
-    BEST_FIT,
-    BIDDING,
-    CHEAPEST,
-    ENSURE,
-    FIRST_FIT,
-    KEEPS_BY_BIDS,
-    KEEPS_BY_HISTOGRAM,
-    KEEPS_FIXED,
-    KUBE,
-    LEAST_CONNECTIONS,
-    LEAST_UTILISED,
-    RANDOM,
-    ROUND_ROBIN,
-)
+from proreus.worlds.functions.policies import columns as c
 from proreus.worlds.functions.policies.policy import FunctionsRulePolicy
 from proreus.worlds.functions.policies.weights import parts_of
 from proreus.worlds.functions.state.compile import USUAL_KEEP
@@ -41,16 +27,19 @@ from proreus.worlds.functions.state.compile import USUAL_KEEP
 HISTOGRAM = "histogram"
 _LONGEST = 86_400.0
 KINDS: dict[str, tuple[int, str]] = {
-    "warm_cost": (BIDDING, "what the objective says of each node and time: price that becomes due, stretch"),
-    "bpbf": (BEST_FIT, "bin packing, best fit: the node that is reserved most with it"),
-    "bpff": (FIRST_FIT, "bin packing, first fit: the first node with room"),
-    "ensure": (ENSURE, "the busiest active node below 80 % CPU, else the cheapest other one"),
-    "kube": (KUBE, "as the scheduler of Kubernetes scores: least allocated, balanced"),
-    "cheapest": (CHEAPEST, "the least price that becomes due, then the cheapest node"),
-    "least_utilised": (LEAST_UTILISED, "the node whose CPU is used least"),
-    "least_connections": (LEAST_CONNECTIONS, "the node with the fewest instances"),
-    "round_robin": (ROUND_ROBIN, "nodes in turn"),
-    "random": (RANDOM, "any node with room"),
+    "warm_cost": (
+        c.BIDDING,
+        "what the objective says of each node and time: price that becomes due, stretch",
+    ),
+    "bpbf": (c.BEST_FIT, "bin packing, best fit: the node that is reserved most with it"),
+    "bpff": (c.FIRST_FIT, "bin packing, first fit: the first node with room"),
+    "ensure": (c.ENSURE, "the busiest active node below 80 % CPU, else the cheapest other one"),
+    "kube": (c.KUBE, "as the scheduler of Kubernetes scores: least allocated, balanced"),
+    "cheapest": (c.CHEAPEST, "the least price that becomes due, then the cheapest node"),
+    "least_utilised": (c.LEAST_UTILISED, "the node whose CPU is used least"),
+    "least_connections": (c.LEAST_CONNECTIONS, "the node with the fewest instances"),
+    "round_robin": (c.ROUND_ROBIN, "nodes in turn"),
+    "random": (c.RANDOM, "any node with room"),
 }
 
 
@@ -59,7 +48,7 @@ def rule_policy(name: str, seed: int = 0) -> FunctionsRulePolicy:
     plain, _, keeping = name.partition("@")
     kind = KINDS[plain][0]
     keeper, seconds = _keeper(name, keeping, kind)
-    if kind != BIDDING:
+    if kind != c.BIDDING:
         return FunctionsRulePolicy(name, kind, keeper, seconds, seed)
     parts = parts_of(1)
     return FunctionsRulePolicy(
@@ -76,23 +65,25 @@ def network_policy(
     name: str, tensors: dict[str, np.ndarray[Any, Any]], seed: int = 0, *, places_only: bool = False
 ) -> FunctionsRulePolicy:
     """The policy of an actor's tensors; `places_only`: it neither waits nor says how long instances stay."""
-    keeper = KEEPS_FIXED if places_only else KEEPS_BY_BIDS
-    return FunctionsRulePolicy(name, BIDDING, keeper, USUAL_KEEP, seed, actor(tensors), waits=not places_only)
+    keeper = c.KEEPS_FIXED if places_only else c.KEEPS_BY_BIDS
+    return FunctionsRulePolicy(
+        name, c.BIDDING, keeper, USUAL_KEEP, seed, actor(tensors), waits=not places_only
+    )
 
 
 def _keeper(name: str, keeping: str, kind: int) -> tuple[int, float]:
     """Who says how long idle instances stay, and the seconds where that is fixed."""
     if not keeping:
-        return (KEEPS_BY_BIDS if kind == BIDDING else KEEPS_FIXED), USUAL_KEEP
+        return (c.KEEPS_BY_BIDS if kind == c.BIDDING else c.KEEPS_FIXED), USUAL_KEEP
     if keeping == HISTOGRAM:
-        return KEEPS_BY_HISTOGRAM, USUAL_KEEP
+        return c.KEEPS_BY_HISTOGRAM, USUAL_KEEP
     try:
         seconds = float(keeping)
     except ValueError:
         seconds = -1.0
     if not 0.0 <= seconds <= _LONGEST:
         raise UsageError(f"policy {name!r}: behind @ stands {HISTOGRAM!r} or seconds up to {_LONGEST:g}")
-    return KEEPS_FIXED, seconds
+    return c.KEEPS_FIXED, seconds
 
 
 def _maker() -> Callable[[str, Any, int], FunctionsRulePolicy]:

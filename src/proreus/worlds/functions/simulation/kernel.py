@@ -23,48 +23,8 @@ from proreus.worlds.functions.simulation.requests import (
     run_on,
     take_slot,
 )
-from proreus.worlds.functions.state.columns import (
-    AGAIN,
-    ASK,
-    ASKED,
-    BETA,
-    DECISIONS,
-    EPISODE,
-    FIGURES,
-    FIRST_HELD,
-    FIXED,
-    FREE,
-    FULL_PRICE,
-    FUNCTION,
-    HEAD,
-    HELD,
-    KEEPER,
-    KEEPING,
-    KEPT,
-    KIND,
-    NOBODY,
-    NOTHING,
-    NOW,
-    OLDEST,
-    OPEN,
-    OVER,
-    PAID,
-    PATIENT,
-    PHASE,
-    PLACING,
-    QUEUE,
-    QUEUED,
-    RESTS,
-    SHARE,
-    SPARE,
-    STARTS_UP,
-    SUBJECT,
-    WAITING,
-    WAKES,
-    YOUNGEST,
-    FunctionsWork,
-    Runs,
-)
+from proreus.worlds.functions.state import columns as c
+from proreus.worlds.functions.state.columns import FunctionsWork, Runs
 from proreus.worlds.functions.state.idle_histogram import kept_by_histogram
 from proreus.worlds.functions.state.instances import (
     become_ready,
@@ -90,17 +50,17 @@ def begin(work: FunctionsWork, runs: Runs, lane: int, episode: int) -> None:
     runs.gaps[lane] = 0
     runs.instance[lane] = 0
     runs.status[lane] = 0
-    runs.of[lane, :, OLDEST] = NOBODY
-    runs.of[lane, :, YOUNGEST] = NOBODY
-    runs.of[lane, :, SPARE] = NOBODY
+    runs.of[lane, :, c.OLDEST] = c.NOBODY
+    runs.of[lane, :, c.YOUNGEST] = c.NOBODY
+    runs.of[lane, :, c.SPARE] = c.NOBODY
     runs.noted[lane] = False
     instances = runs.free.shape[1]
     for place in range(instances):
         runs.free[lane, place] = instances - 1 - place
-    runs.tally[lane, FREE] = instances
-    runs.figure[lane, WAKES] = np.inf
-    runs.figure[lane, RESTS] = np.inf
-    runs.tally[lane, EPISODE] = episode
+    runs.tally[lane, c.FREE] = instances
+    runs.figure[lane, c.WAKES] = np.inf
+    runs.figure[lane, c.RESTS] = np.inf
+    runs.tally[lane, c.EPISODE] = episode
     _mark(runs, lane)
     _advance(work, runs, lane)
 
@@ -119,17 +79,17 @@ def put(work: FunctionsWork, runs: Runs, lane: int, action: int) -> float:
 @compiled
 def place_on(work: FunctionsWork, runs: Runs, lane: int, node: int) -> float:
     """An instance of the function at hand starts on a node."""
-    function, now = runs.tally[lane, SUBJECT], runs.figure[lane, NOW]
+    function, now = runs.tally[lane, c.SUBJECT], runs.figure[lane, c.NOW]
     _decided(runs, lane)
     instance = open_instance(work, runs, lane, function, node)
-    head = runs.of[lane, function, HEAD]
-    seconds = work.cold[work.first[runs.tally[lane, EPISODE]] + head]
+    head = runs.of[lane, function, c.HEAD]
+    seconds = work.cold[work.first[runs.tally[lane, c.EPISODE]] + head]
     ready_at(runs, lane, instance, now + seconds)
-    while runs.of[lane, function, WAITING] > 0 and runs.of[lane, function, OPEN] > 0:
+    while runs.of[lane, function, c.WAITING] > 0 and runs.of[lane, function, c.OPEN] > 0:
         request = next_in_queue(runs, lane, function)
         take_slot(runs, lane, instance)
         hold(runs, lane, request, instance)
-    if runs.of[lane, function, WAITING] > 0:
+    if runs.of[lane, function, c.WAITING] > 0:
         _ask_later(runs, lane, function)
     _advance(work, runs, lane)
     return worth_since(work, runs, lane)
@@ -146,7 +106,7 @@ def wait(work: FunctionsWork, runs: Runs, lane: int) -> float:
 @compiled
 def keep_for(work: FunctionsWork, runs: Runs, lane: int, seconds: float) -> float:
     """The instance at hand stays for so long."""
-    one = runs.tally[lane, SUBJECT]
+    one = runs.tally[lane, c.SUBJECT]
     _decided(runs, lane)
     _keep(work, runs, lane, one, seconds)
     _advance(work, runs, lane)
@@ -156,33 +116,33 @@ def keep_for(work: FunctionsWork, runs: Runs, lane: int, seconds: float) -> floa
 @compiled
 def worth_since(work: FunctionsWork, runs: Runs, lane: int) -> float:
     """Minus what the objective (see `outcome`) grew by since the decision before: what really happened."""
-    episode = runs.tally[lane, EPISODE]
+    episode = runs.tally[lane, c.EPISODE]
     requests = work.first[episode + 1] - work.first[episode]
-    share = (runs.figure[lane, SHARE] - runs.mark[lane, SHARE]) / requests
-    paid = runs.figure[lane, PAID] - runs.mark[lane, PAID]
-    cost = paid / (work.term[FULL_PRICE] * work.horizon[episode]) if work.term[FULL_PRICE] > 0.0 else 0.0
-    beta = work.term[BETA]
+    share = (runs.figure[lane, c.SHARE] - runs.mark[lane, c.SHARE]) / requests
+    paid = runs.figure[lane, c.PAID] - runs.mark[lane, c.PAID]
+    cost = paid / (work.term[c.FULL_PRICE] * work.horizon[episode]) if work.term[c.FULL_PRICE] > 0.0 else 0.0
+    beta = work.term[c.BETA]
     return -100.0 * (beta * share + (1.0 - beta) * cost)
 
 
 @compiled
 def _decided(runs: Runs, lane: int) -> None:
-    runs.tally[lane, DECISIONS] += 1
-    runs.tally[lane, KIND] = NOTHING
+    runs.tally[lane, c.DECISIONS] += 1
+    runs.tally[lane, c.KIND] = c.NOTHING
     _mark(runs, lane)
 
 
 @compiled
 def _mark(runs: Runs, lane: int) -> None:
-    for figure in range(FIGURES):
+    for figure in range(c.FIGURES):
         runs.mark[lane, figure] = runs.figure[lane, figure]
 
 
 @compiled
 def _advance(work: FunctionsWork, runs: Runs, lane: int) -> None:
     """To the next decision, or to the end."""
-    while runs.tally[lane, KIND] == NOTHING:
-        if runs.tally[lane, AGAIN] > 0:
+    while runs.tally[lane, c.KIND] == c.NOTHING:
+        if runs.tally[lane, c.AGAIN] > 0:
             _ask_again(work, runs, lane)
         else:
             _happen(work, runs, lane)
@@ -193,7 +153,7 @@ def _happen(work: FunctionsWork, runs: Runs, lane: int) -> None:
     """The next event that is more than a request which finds a slot or leaves one."""
     event, subject = serve(work, runs, lane)
     if event == FINISHED:
-        runs.tally[lane, KIND] = OVER
+        runs.tally[lane, c.KIND] = c.OVER
     elif event == WOKEN:
         _wake(work, runs, lane, subject)
     elif event == LOSES:
@@ -201,7 +161,7 @@ def _happen(work: FunctionsWork, runs: Runs, lane: int) -> None:
     elif event == COMES:
         _arrive(work, runs, lane, subject)
     elif event == FREED:
-        function = runs.instance[lane, subject, FUNCTION]
+        function = runs.instance[lane, subject, c.FUNCTION]
         run_on(work, runs, lane, next_in_queue(runs, lane, function), subject)
     else:
         _ask_how_long(work, runs, lane, subject)
@@ -209,8 +169,8 @@ def _happen(work: FunctionsWork, runs: Runs, lane: int) -> None:
 
 @compiled
 def _lose(work: FunctionsWork, runs: Runs, lane: int) -> None:
-    request = runs.tally[lane, PATIENT]
-    function = work.function[work.first[runs.tally[lane, EPISODE]] + request]
+    request = runs.tally[lane, c.PATIENT]
+    function = work.function[work.first[runs.tally[lane, c.EPISODE]] + request]
     next_in_queue(runs, lane, function)
     drop(runs, lane, request)
 
@@ -218,12 +178,12 @@ def _lose(work: FunctionsWork, runs: Runs, lane: int) -> None:
 @compiled
 def _arrive(work: FunctionsWork, runs: Runs, lane: int, request: int) -> None:
     """A request comes, and no instance that is ready has room."""
-    function = int(work.function[work.first[runs.tally[lane, EPISODE]] + request])
-    if runs.of[lane, function, OPEN] > 0:
+    function = int(work.function[work.first[runs.tally[lane, c.EPISODE]] + request])
+    if runs.of[lane, function, c.OPEN] > 0:
         one = starting_with_room(work, runs, lane, function)
         take_slot(runs, lane, one)
         hold(runs, lane, request, one)
-    elif runs.of[lane, function, WAITING] >= work.option[QUEUE]:
+    elif runs.of[lane, function, c.WAITING] >= work.option[c.QUEUE]:
         drop(runs, lane, request)
     else:
         queue_up(runs, lane, request, function)
@@ -232,21 +192,21 @@ def _arrive(work: FunctionsWork, runs: Runs, lane: int, request: int) -> None:
 
 @compiled
 def _ask_how_long(work: FunctionsWork, runs: Runs, lane: int, one: int) -> None:
-    keeper = work.option[KEEPER]
-    if keeper == ASKED:
-        runs.tally[lane, KIND] = KEEPING
-        runs.tally[lane, SUBJECT] = one
-    elif keeper == FIXED:
-        _keep(work, runs, lane, one, work.term[KEPT])
+    keeper = work.option[c.KEEPER]
+    if keeper == c.ASKED:
+        runs.tally[lane, c.KIND] = c.KEEPING
+        runs.tally[lane, c.SUBJECT] = one
+    elif keeper == c.FIXED:
+        _keep(work, runs, lane, one, work.term[c.KEPT])
     else:
-        function = runs.instance[lane, one, FUNCTION]
-        _keep(work, runs, lane, one, kept_by_histogram(runs, lane, function, work.term[KEPT]))
+        function = runs.instance[lane, one, c.FUNCTION]
+        _keep(work, runs, lane, one, kept_by_histogram(runs, lane, function, work.term[c.KEPT]))
 
 
 @compiled
 def _keep(work: FunctionsWork, runs: Runs, lane: int, one: int, seconds: float) -> None:
     if seconds > 0.0:
-        idle_until(runs, lane, one, runs.figure[lane, NOW] + seconds)
+        idle_until(runs, lane, one, runs.figure[lane, c.NOW] + seconds)
     else:
         _give_up(work, runs, lane, one)
 
@@ -254,50 +214,50 @@ def _keep(work: FunctionsWork, runs: Runs, lane: int, one: int, seconds: float) 
 @compiled
 def _wake(work: FunctionsWork, runs: Runs, lane: int, one: int) -> None:
     """An instance has started and runs what it held, or has idled long enough."""
-    if runs.instance[lane, one, PHASE] != STARTS_UP:
+    if runs.instance[lane, one, c.PHASE] != c.STARTS_UP:
         _give_up(work, runs, lane, one)
         return
     become_ready(work, runs, lane, one)
-    request = runs.instance[lane, one, FIRST_HELD]
-    while request != NOBODY:
+    request = runs.instance[lane, one, c.FIRST_HELD]
+    while request != c.NOBODY:
         behind = runs.link[lane, request]
-        runs.tally[lane, HELD] -= 1
+        runs.tally[lane, c.HELD] -= 1
         run_on(work, runs, lane, request, one)
         request = behind
-    runs.instance[lane, one, FIRST_HELD] = NOBODY
+    runs.instance[lane, one, c.FIRST_HELD] = c.NOBODY
 
 
 @compiled
 def _give_up(work: FunctionsWork, runs: Runs, lane: int, one: int) -> None:
     """An idle instance goes; whoever waits for room is asked about again."""
-    close_instance(work, runs, lane, one, runs.figure[lane, NOW])
-    if runs.tally[lane, QUEUED] > 0:
+    close_instance(work, runs, lane, one, runs.figure[lane, c.NOW])
+    if runs.tally[lane, c.QUEUED] > 0:
         for function in range(runs.of.shape[1]):
-            if runs.of[lane, function, WAITING] > 0:
+            if runs.of[lane, function, c.WAITING] > 0:
                 _ask_later(runs, lane, function)
 
 
 @compiled
 def _ask_later(runs: Runs, lane: int, function: int) -> None:
-    if runs.of[lane, function, ASK] == 0:
-        runs.of[lane, function, ASK] = 1
-        runs.tally[lane, AGAIN] += 1
+    if runs.of[lane, function, c.ASK] == 0:
+        runs.of[lane, function, c.ASK] = 1
+        runs.tally[lane, c.AGAIN] += 1
 
 
 @compiled
 def _ask_again(work: FunctionsWork, runs: Runs, lane: int) -> None:
     """About the function of the lowest number that is to be asked about."""
     function = 0
-    while runs.of[lane, function, ASK] == 0:
+    while runs.of[lane, function, c.ASK] == 0:
         function += 1
-    runs.of[lane, function, ASK] = 0
-    runs.tally[lane, AGAIN] -= 1
-    if runs.of[lane, function, WAITING] > 0:
+    runs.of[lane, function, c.ASK] = 0
+    runs.tally[lane, c.AGAIN] -= 1
+    if runs.of[lane, function, c.WAITING] > 0:
         _ask(work, runs, lane, function)
 
 
 @compiled
 def _ask(work: FunctionsWork, runs: Runs, lane: int, function: int) -> None:
     if fits_somewhere(work, runs, lane, function):
-        runs.tally[lane, KIND] = PLACING
-        runs.tally[lane, SUBJECT] = function
+        runs.tally[lane, c.KIND] = c.PLACING
+        runs.tally[lane, c.SUBJECT] = function

@@ -12,77 +12,44 @@ import numpy as np
 
 from proreus.kernels.arrays import F64, I32, I64
 from proreus.kernels.jit import compiled
-from proreus.worlds.functions.state.columns import (
-    BUSY_CPU,
-    CLIP,
-    COLD,
-    CPU,
-    CPU_USE,
-    DISK,
-    DROPPED,
-    EPISODE,
-    FIRST_HELD,
-    FUNCTION,
-    GIVEN_UP,
-    HEAD,
-    HEAPED,
-    HELD,
-    HELD_BACK,
-    LAST_HELD,
-    LOST,
-    NET,
-    NOBODY,
-    NODE,
-    NOW,
-    OPEN,
-    QUEUED,
-    RFRT,
-    RUNNING,
-    RUNS,
-    SHARE,
-    TAIL,
-    TAKEN,
-    WAITING,
-    WAITS_FOR_ROOM,
-    FunctionsWork,
-    Runs,
-)
+from proreus.worlds.functions.state import columns as c
+from proreus.worlds.functions.state.columns import FunctionsWork, Runs
 
 
 @compiled
 def run_on(work: FunctionsWork, runs: Runs, lane: int, request: int, one: int) -> None:
     """A request begins to run on an instance that is ready."""
-    episode, now = runs.tally[lane, EPISODE], runs.figure[lane, NOW]
-    row = work.first_function[episode] + runs.instance[lane, one, FUNCTION]
-    node = runs.instance[lane, one, NODE]
+    episode, now = runs.tally[lane, c.EPISODE], runs.figure[lane, c.NOW]
+    row = work.first_function[episode] + runs.instance[lane, one, c.FUNCTION]
+    node = runs.instance[lane, one, c.NODE]
     stretch = load_node(runs.node[lane], node, work.need, row, work.capacity)
-    runs.status[lane, request] = RUNS
+    runs.status[lane, request] = c.RUNS
     runs.host[lane, request] = one
     if runs.began.shape[1]:
         runs.began[lane, request] = now
         runs.server[lane, request] = node
     ends = now + work.seconds[work.first[episode] + request] * stretch
-    join_running(runs.due[lane], runs.who[lane], runs.tally[lane, HEAPED], ends, request)
-    runs.tally[lane, HEAPED] += 1
+    join_running(runs.due[lane], runs.who[lane], runs.tally[lane, c.HEAPED], ends, request)
+    runs.tally[lane, c.HEAPED] += 1
 
 
 @compiled
 def load_node(node: I64, place: int, need: I64, row: int, capacity: I64) -> float:
     """A request uses CPU, network and disk of a node; how much longer it takes there. `node` of a lane."""
-    node[place, BUSY_CPU] += need[row, CPU_USE]
-    node[place, NET] += need[row, NET]
-    node[place, DISK] += need[row, DISK]
-    stretch = max(1.0, node[place, BUSY_CPU] / capacity[place, CPU])
-    stretch = max(stretch, node[place, NET] / capacity[place, NET])
-    return max(stretch, node[place, DISK] / capacity[place, DISK])
+    node[place, c.BUSY_CPU] += need[row, c.CPU_USE]
+    node[place, c.NET] += need[row, c.NET]
+    node[place, c.DISK] += need[row, c.DISK]
+    stretch = max(1.0, node[place, c.BUSY_CPU] / capacity[place, c.CPU])
+    stretch = max(stretch, node[place, c.NET] / capacity[place, c.NET])
+    return max(stretch, node[place, c.DISK] / capacity[place, c.DISK])
 
 
 @compiled
 def unload_node(node: I64, place: int, need: I64, row: int) -> None:
     """What a request used of a node is free again."""
-    node[place, BUSY_CPU] -= need[row, CPU_USE]
-    node[place, NET] -= need[row, NET]
-    node[place, DISK] -= need[row, DISK]
+    node[place, c.BUSY_CPU] -= need[row, c.CPU_USE]
+    node[place, c.NET] -= need[row, c.NET]
+    node[place, c.DISK] -= need[row, c.DISK]
 
 
 @compiled
@@ -114,55 +81,55 @@ def join_running(due: F64, who: I32, running: int, when: float, request: int) ->
 @compiled
 def take_slot(runs: Runs, lane: int, one: int) -> None:
     """A request has a slot of an instance that starts."""
-    function = runs.instance[lane, one, FUNCTION]
-    runs.instance[lane, one, TAKEN] += 1
-    runs.of[lane, function, OPEN] -= 1
-    runs.of[lane, function, RUNNING] += 1
+    function = runs.instance[lane, one, c.FUNCTION]
+    runs.instance[lane, one, c.TAKEN] += 1
+    runs.of[lane, function, c.OPEN] -= 1
+    runs.of[lane, function, c.RUNNING] += 1
 
 
 @compiled
 def hold(runs: Runs, lane: int, request: int, one: int) -> None:
     """A request waits for its instance to start."""
-    runs.status[lane, request] = HELD_BACK
-    runs.tally[lane, HELD] += 1
-    runs.tally[lane, COLD] += 1
-    runs.link[lane, request] = NOBODY
-    if runs.instance[lane, one, FIRST_HELD] == NOBODY:
-        runs.instance[lane, one, FIRST_HELD] = request
+    runs.status[lane, request] = c.HELD_BACK
+    runs.tally[lane, c.HELD] += 1
+    runs.tally[lane, c.COLD] += 1
+    runs.link[lane, request] = c.NOBODY
+    if runs.instance[lane, one, c.FIRST_HELD] == c.NOBODY:
+        runs.instance[lane, one, c.FIRST_HELD] = request
     else:
-        runs.link[lane, runs.instance[lane, one, LAST_HELD]] = request
-    runs.instance[lane, one, LAST_HELD] = request
+        runs.link[lane, runs.instance[lane, one, c.LAST_HELD]] = request
+    runs.instance[lane, one, c.LAST_HELD] = request
 
 
 @compiled
 def queue_up(runs: Runs, lane: int, request: int, function: int) -> None:
     """A request waits for an instance."""
-    runs.status[lane, request] = WAITS_FOR_ROOM
-    runs.link[lane, request] = NOBODY
-    if runs.of[lane, function, WAITING] == 0:
-        runs.of[lane, function, HEAD] = request
+    runs.status[lane, request] = c.WAITS_FOR_ROOM
+    runs.link[lane, request] = c.NOBODY
+    if runs.of[lane, function, c.WAITING] == 0:
+        runs.of[lane, function, c.HEAD] = request
     else:
-        runs.link[lane, runs.of[lane, function, TAIL]] = request
-    runs.of[lane, function, TAIL] = request
-    runs.of[lane, function, WAITING] += 1
-    runs.tally[lane, QUEUED] += 1
+        runs.link[lane, runs.of[lane, function, c.TAIL]] = request
+    runs.of[lane, function, c.TAIL] = request
+    runs.of[lane, function, c.WAITING] += 1
+    runs.tally[lane, c.QUEUED] += 1
 
 
 @compiled
 def next_in_queue(runs: Runs, lane: int, function: int) -> int:
     """The request that waits longest leaves the queue."""
-    request = runs.of[lane, function, HEAD]
-    runs.of[lane, function, HEAD] = runs.link[lane, request]
-    runs.of[lane, function, WAITING] -= 1
-    runs.tally[lane, QUEUED] -= 1
+    request = runs.of[lane, function, c.HEAD]
+    runs.of[lane, function, c.HEAD] = runs.link[lane, request]
+    runs.of[lane, function, c.WAITING] -= 1
+    runs.tally[lane, c.QUEUED] -= 1
     return int(request)
 
 
 @compiled
 def drop(runs: Runs, lane: int, request: int) -> None:
     """A request is turned away, or has waited too long."""
-    runs.status[lane, request] = GIVEN_UP
-    runs.tally[lane, DROPPED] += 1
-    runs.figure[lane, RFRT] += CLIP
-    runs.figure[lane, SHARE] += 1.0
-    runs.figure[lane, LOST] += 1.0
+    runs.status[lane, request] = c.GIVEN_UP
+    runs.tally[lane, c.DROPPED] += 1
+    runs.figure[lane, c.RFRT] += c.CLIP
+    runs.figure[lane, c.SHARE] += 1.0
+    runs.figure[lane, c.LOST] += 1.0

@@ -18,22 +18,8 @@ from proreus.kernels.jit import compiled
 from proreus.model.errors import UsageError, unknown_name
 from proreus.worlds.functions.model import FunctionsTerms
 from proreus.worlds.functions.simulation.kernel import worth_since
-from proreus.worlds.functions.state.columns import (
-    ENDED,
-    FULL_PRICE,
-    HIGH,
-    INSTANCES,
-    LAST_RFRT,
-    LOST,
-    LOW,
-    MET,
-    NOW,
-    PAID,
-    RFRT,
-    SEEN,
-    FunctionsWork,
-    Runs,
-)
+from proreus.worlds.functions.state import columns as c
+from proreus.worlds.functions.state.columns import FunctionsWork, Runs
 
 _MEASURED = (
     "this reward is measured in the world: with a _get_next_state of your own, say latency_cost or slo_cost, "
@@ -92,7 +78,7 @@ class PaperReward:
 
     def of(self, work: FunctionsWork, runs: Runs) -> float:
         """What the last decision of the run was worth."""
-        paid = float(runs.figure[0, PAID] - runs.mark[0, PAID])
+        paid = float(runs.figure[0, c.PAID] - runs.mark[0, c.PAID])
         seen = np.array([float(deployed_rfrt(runs, 0)), paid])
         self.low, self.high = np.minimum(self.low, seen), np.maximum(self.high, seen)
         span = self.high - self.low
@@ -123,17 +109,17 @@ def reward_named(name: str, beta: float) -> Reward | PaperReward:
 @compiled
 def rewarded(work: FunctionsWork, runs: Runs, lane: int, weights: F64) -> float:
     """What the last decision was worth, with the weights of a `Reward`."""
-    ended = runs.figure[lane, ENDED] - runs.mark[lane, ENDED]
-    over = ended + runs.figure[lane, LOST] - runs.mark[lane, LOST]
+    ended = runs.figure[lane, c.ENDED] - runs.mark[lane, c.ENDED]
+    over = ended + runs.figure[lane, c.LOST] - runs.mark[lane, c.LOST]
     latency, misses, cost = 0.0, 0.0, 0.0
     if over > 0.0:
-        rfrt = (runs.figure[lane, RFRT] - runs.mark[lane, RFRT]) / over
-        low, high = work.term[LOW], work.term[HIGH]
+        rfrt = (runs.figure[lane, c.RFRT] - runs.mark[lane, c.RFRT]) / over
+        low, high = work.term[c.LOW], work.term[c.HIGH]
         latency = min(max((rfrt - low) / (high - low), 0.0), 1.0)
-        misses = 1.0 - (runs.figure[lane, MET] - runs.mark[lane, MET]) / over
-    full = work.term[FULL_PRICE] * (runs.figure[lane, NOW] - runs.mark[lane, NOW])
+        misses = 1.0 - (runs.figure[lane, c.MET] - runs.mark[lane, c.MET]) / over
+    full = work.term[c.FULL_PRICE] * (runs.figure[lane, c.NOW] - runs.mark[lane, c.NOW])
     if full > 0.0:
-        cost = (runs.figure[lane, PAID] - runs.mark[lane, PAID]) / full
+        cost = (runs.figure[lane, c.PAID] - runs.mark[lane, c.PAID]) / full
     found = -(weights[0] * latency + weights[1] * cost + weights[2] * misses)
     if weights[3] != 0.0:
         found += weights[3] * worth_since(work, runs, lane)
@@ -145,6 +131,6 @@ def deployed_rfrt(runs: Runs, lane: int) -> float:
     """The sum of the last RFRT of all functions that have instances and have been asked."""
     total = 0.0
     for function in range(runs.of.shape[1]):
-        if runs.of[lane, function, INSTANCES] > 0 and runs.of[lane, function, SEEN] > 0:
-            total += runs.rate[lane, function, LAST_RFRT]
+        if runs.of[lane, function, c.INSTANCES] > 0 and runs.of[lane, function, c.SEEN] > 0:
+            total += runs.rate[lane, function, c.LAST_RFRT]
     return total

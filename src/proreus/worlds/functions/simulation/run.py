@@ -14,30 +14,8 @@ from proreus.model.errors import IllegalDecision
 from proreus.worlds.functions.model import KEEPS, Decision, Demand, Keep, StartInstance, WaitForInstance
 from proreus.worlds.functions.simulation.kernel import begin, keep_for, place_on, wait
 from proreus.worlds.functions.simulation.outcome import outcome_of
-from proreus.worlds.functions.state.columns import (
-    ACTIVE,
-    CAME,
-    COLD,
-    CPU,
-    DECISIONS,
-    DROPPED,
-    HELD,
-    HOLDS,
-    KIND,
-    LIVE,
-    MEMORY,
-    MICRO_HOURS,
-    NOW,
-    OVER,
-    PAID,
-    QUEUED,
-    SERVED,
-    STARTING,
-    WARMING,
-    WORKING,
-    FunctionsWork,
-    Runs,
-)
+from proreus.worlds.functions.state import columns as c
+from proreus.worlds.functions.state.columns import FunctionsWork, Runs
 from proreus.worlds.functions.state.compile import new_runs
 from proreus.worlds.functions.state.instances import may_wait
 from proreus.worlds.functions.state.observation import FunctionsObservation
@@ -57,7 +35,7 @@ class FunctionsRun:
 
     def next_decision(self) -> FunctionsObservation | None:
         """A function that needs an instance, or an instance that idles; None at the end."""
-        if self.runs.tally[0, KIND] == OVER:
+        if self.runs.tally[0, c.KIND] == c.OVER:
             return None
         return FunctionsObservation(self.demand, self.work, self.runs)
 
@@ -119,9 +97,9 @@ class FunctionsRun:
         """Two bars for each node: what is reserved and what is used of its CPU."""
         tally, figure = self.runs.tally[0], self.runs.figure[0]
         head = (
-            f"{figure[NOW]:,.1f} s: {tally[CAME]:,} requests came, {tally[SERVED]:,} served, "
-            f"{tally[QUEUED] + tally[HELD]:,} wait, {tally[DROPPED]:,} dropped; {tally[COLD]:,} cold; "
-            f"{tally[LIVE]:,} instances, ${figure[PAID] / MICRO_HOURS:,.4f}"
+            f"{figure[c.NOW]:,.1f} s: {tally[c.CAME]:,} requests came, {tally[c.SERVED]:,} served, "
+            f"{tally[c.QUEUED] + tally[c.HELD]:,} wait, {tally[c.DROPPED]:,} dropped; "
+            f"{tally[c.COLD]:,} cold; {tally[c.LIVE]:,} instances, ${figure[c.PAID] / c.MICRO_HOURS:,.4f}"
         )
         seen = FunctionsObservation(self.demand, self.work, self.runs)
         reserved, used = seen.reserved()[:, 0], seen.used()[:, 0]
@@ -133,15 +111,15 @@ class FunctionsRun:
 
     def _holds(self, node: int) -> str:
         columns = self.runs.node[0, node]
-        working, starting = int(columns[WORKING]), int(columns[WARMING])
-        idle = int(columns[HOLDS]) - working - starting
-        if not columns[HOLDS]:
+        working, starting = int(columns[c.WORKING]), int(columns[c.WARMING])
+        idle = int(columns[c.HOLDS]) - working - starting
+        if not columns[c.HOLDS]:
             return "not active"
         return f"{working} busy, {idle} idle, {starting} starting"
 
     def stage(self) -> Stage:
         """The nodes: warm and cold instances, and CPU."""
-        sizes = self.work.capacity[:, CPU] / 1_000
+        sizes = self.work.capacity[:, c.CPU] / 1_000
         names = tuple(f"node {node} ({cores:g} cores)" for node, cores in enumerate(sizes.tolist()))
         return Stage(
             "node",
@@ -159,20 +137,20 @@ class FunctionsRun:
         columns = self.runs.node[0]
         seen = FunctionsObservation(self.demand, self.work, self.runs)
         reserved, used = seen.reserved(), seen.used()
-        starting = columns[:, WARMING] / _FULL_BAR
-        warm = columns[:, HOLDS] / _FULL_BAR - starting
+        starting = columns[:, c.WARMING] / _FULL_BAR
+        warm = columns[:, c.HOLDS] / _FULL_BAR - starting
         gauges = np.stack([warm, starting, reserved[:, 0], used[:, 0]], axis=1)
         series = {
-            "warm": float(tally[LIVE] - tally[STARTING]),
-            "starting": float(tally[STARTING]),
-            "active": float(tally[ACTIVE]),
-            "waiting": float(tally[QUEUED] + tally[HELD]),
-            "cost": float(figure[PAID] / MICRO_HOURS),
+            "warm": float(tally[c.LIVE] - tally[c.STARTING]),
+            "starting": float(tally[c.STARTING]),
+            "active": float(tally[c.ACTIVE]),
+            "waiting": float(tally[c.QUEUED] + tally[c.HELD]),
+            "cost": float(figure[c.PAID] / c.MICRO_HOURS),
         }
         moves, self._last = () if self._last is None else (self._last,), None
-        use = np.maximum(reserved[:, 0], columns[:, MEMORY] / self.work.capacity[:, MEMORY])
+        use = np.maximum(reserved[:, 0], columns[:, c.MEMORY] / self.work.capacity[:, c.MEMORY])
         levels = levels_of(gauges[:, None, :])
-        return Look(float(figure[NOW]), int(tally[DECISIONS]), series, use, levels, moves)
+        return Look(float(figure[c.NOW]), int(tally[c.DECISIONS]), series, use, levels, moves)
 
     def told(self, before: Look | None, now: Look) -> str:
         """So many instances."""

@@ -10,25 +10,12 @@ import numpy as np
 from proreus.kernels.structs import pack
 from proreus.model.errors import UsageError
 from proreus.worlds.functions.model import Demand, FunctionsTerms
-from proreus.worlds.functions.state.columns import (
-    ASKED,
-    BY_HISTOGRAM,
-    CPU,
-    FIGURES,
-    FIXED,
-    FUNCTION_COLUMNS,
-    FUNCTION_FIGURES,
-    INSTANCE_COLUMNS,
-    MEMORY,
-    NODE_COLUMNS,
-    TALLIES,
-    FunctionsWork,
-    Runs,
-)
+from proreus.worlds.functions.state import columns as c
+from proreus.worlds.functions.state.columns import FunctionsWork, Runs
 from proreus.worlds.functions.state.idle_histogram import BINS
 
 Keeper = Literal["asked", "fixed", "histogram"]
-KEEPERS: dict[str, int] = {"asked": ASKED, "fixed": FIXED, "histogram": BY_HISTOGRAM}
+KEEPERS: dict[str, int] = {"asked": c.ASKED, "fixed": c.FIXED, "histogram": c.BY_HISTOGRAM}
 USUAL_KEEP = 60.0
 """Seconds: what Huawei's platform does."""
 _MOST_CELLS = 400_000_000
@@ -80,8 +67,8 @@ def new_runs(work: FunctionsWork, lanes: int = 1, *, logged: bool = True) -> Run
     """Room for so many runs; `logged`: what happened to every request is kept."""
     nodes, functions = work.price.size, int(np.diff(work.first_function).max())
     requests = int(np.diff(work.first).max())
-    least = work.need[:, [CPU, MEMORY]].min(axis=0)
-    instances = int((work.capacity[:, [CPU, MEMORY]] // least).min(axis=1).sum())
+    least = work.need[:, [c.CPU, c.MEMORY]].min(axis=0)
+    instances = int((work.capacity[:, [c.CPU, c.MEMORY]] // least).min(axis=1).sum())
     # Every instance was started for a request that was there.
     instances = max(min(instances, requests), 1)
     running = max(min(requests, instances * int(work.need[:, 5].max())), 1)
@@ -91,17 +78,17 @@ def new_runs(work: FunctionsWork, lanes: int = 1, *, logged: bool = True) -> Run
     kept = requests if logged else 0
     return pack(
         Runs(
-            tally=np.zeros((lanes, TALLIES), dtype=np.int64),
-            figure=np.zeros((lanes, FIGURES)),
-            mark=np.zeros((lanes, FIGURES)),
-            node=np.zeros((lanes, nodes, NODE_COLUMNS), dtype=np.int64),
+            tally=np.zeros((lanes, c.TALLIES), dtype=np.int64),
+            figure=np.zeros((lanes, c.FIGURES)),
+            mark=np.zeros((lanes, c.FIGURES)),
+            node=np.zeros((lanes, nodes, c.NODE_COLUMNS), dtype=np.int64),
             since=np.zeros((lanes, nodes)),
             active=np.zeros((lanes, nodes)),
             replicas=np.zeros((lanes, nodes, functions), dtype=np.int32),
-            of=np.zeros((lanes, functions, FUNCTION_COLUMNS), dtype=np.int64),
-            rate=np.zeros((lanes, functions, FUNCTION_FIGURES)),
+            of=np.zeros((lanes, functions, c.FUNCTION_COLUMNS), dtype=np.int64),
+            rate=np.zeros((lanes, functions, c.FUNCTION_FIGURES)),
             gaps=np.zeros((lanes, functions, BINS), dtype=np.int32),
-            instance=np.zeros((lanes, instances, INSTANCE_COLUMNS), dtype=np.int64),
+            instance=np.zeros((lanes, instances, c.INSTANCE_COLUMNS), dtype=np.int64),
             wake=np.zeros((lanes, instances)),
             warming=np.zeros((lanes, instances), dtype=np.int32),
             resting=np.zeros((lanes, instances), dtype=np.int32),

@@ -9,23 +9,8 @@ import numpy as np
 
 from proreus.kernels.arrays import F64, Bool
 from proreus.worlds.functions.model import KEEPS, Demand, Function
-from proreus.worlds.functions.state.columns import (
-    BUSY_CPU,
-    CPU,
-    DISK,
-    FUNCTION,
-    HOLDS,
-    KIND,
-    MEMORY,
-    NET,
-    NODE,
-    NOW,
-    PLACING,
-    SUBJECT,
-    WAITING,
-    FunctionsWork,
-    Runs,
-)
+from proreus.worlds.functions.state import columns as c
+from proreus.worlds.functions.state.columns import FunctionsWork, Runs
 from proreus.worlds.functions.state.instances import fits, may_wait
 
 
@@ -40,18 +25,18 @@ class FunctionsObservation:
     @property
     def now(self) -> float:
         """Seconds."""
-        return float(self.runs.figure[0, NOW])
+        return float(self.runs.figure[0, c.NOW])
 
     @property
     def asks(self) -> Literal["place", "keep"]:
         """Where an instance goes, or how long an idle one stays."""
-        return "place" if self.runs.tally[0, KIND] == PLACING else "keep"
+        return "place" if self.runs.tally[0, c.KIND] == c.PLACING else "keep"
 
     @property
     def number(self) -> int:
         """Of the function."""
-        subject = int(self.runs.tally[0, SUBJECT])
-        return subject if self.asks == "place" else int(self.runs.instance[0, subject, FUNCTION])
+        subject = int(self.runs.tally[0, c.SUBJECT])
+        return subject if self.asks == "place" else int(self.runs.instance[0, subject, c.FUNCTION])
 
     @property
     def function(self) -> Function:
@@ -63,7 +48,7 @@ class FunctionsObservation:
         """Of the instance that idles; -1 where one is to be placed."""
         if self.asks == "place":
             return -1
-        return int(self.runs.instance[0, int(self.runs.tally[0, SUBJECT]), NODE])
+        return int(self.runs.instance[0, int(self.runs.tally[0, c.SUBJECT]), c.NODE])
 
     @property
     def nodes(self) -> int:
@@ -73,11 +58,11 @@ class FunctionsObservation:
     @property
     def waiting(self) -> int:
         """Requests of the function that wait for an instance."""
-        return int(self.runs.of[0, self.number, WAITING])
+        return int(self.runs.of[0, self.number, c.WAITING])
 
     def active(self) -> Bool:
         """[N] nodes that hold an instance: they are paid."""
-        found: Bool = self.runs.node[0, :, HOLDS] > 0
+        found: Bool = self.runs.node[0, :, c.HOLDS] > 0
         return found
 
     def replicas(self) -> F64:
@@ -86,13 +71,15 @@ class FunctionsObservation:
 
     def reserved(self) -> F64:
         """[N, 2] the shares of CPU and memory that instances reserve."""
-        found: F64 = self.runs.node[0, :, [CPU, MEMORY]].T / self.work.capacity[:, [CPU, MEMORY]]
+        found: F64 = self.runs.node[0, :, [c.CPU, c.MEMORY]].T / self.work.capacity[:, [c.CPU, c.MEMORY]]
         return found
 
     def used(self) -> F64:
         """[N, 4] the shares of CPU, memory, network and disk in use; above 1 requests are stretched."""
         node, capacity = self.runs.node[0], self.work.capacity
-        use: F64 = node[:, [BUSY_CPU, MEMORY, NET, DISK]] / capacity[:, [CPU, MEMORY, NET, DISK]]
+        use: F64 = (
+            node[:, [c.BUSY_CPU, c.MEMORY, c.NET, c.DISK]] / capacity[:, [c.CPU, c.MEMORY, c.NET, c.DISK]]
+        )
         return use
 
     def fits(self) -> Bool:

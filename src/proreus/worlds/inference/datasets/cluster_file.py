@@ -4,14 +4,16 @@
       - application_id: 0
         model: llama3-70b
         scheduler: mixed_pool
-        scaling_manager: {scale_up_delay: 120.0, drain_check_interval: 1.0}
+        scaling_manager: {drain_check_interval: 1.0}
         start_state:
           prompt: {num_instances: 3, server_sku: h100-80gb, parallelism: {tensor_parallelism: 4}}
           token: {num_instances: 3, server_sku: a100-80gb, parallelism: {tensor_parallelism: 4}}
+    scaling_manager: {scale_up_delay: 120.0}       # here for all applications, or in each of them
     rl: {decision_interval: 10, action_scale_step: 5, action_mig_step: 3,
          min_instances_per_pool: 1, max_total_instances: 100}
 
-What is left out is as the scenario has it. An error names the file, the line and the field.
+Left out, a start takes 10 s, draining instances are looked at every second, and there are at most 100; what
+else is left out is as the scenario has it. An error names the file, the line and the field.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from proreus.worlds.inference.model.llm import language_model
 
 _ENGINES: Mapping[str, Engine] = {"orca": "orca", "splitwise": "splitwise", "chunked": "chunked"}
 Value = TypeVar("Value")
-_TOP = ("applications", "rl")
+_TOP = ("applications", "scaling_manager", "rl")
 _APPLICATION = ("application_id", "model", "scheduler", "scaling_manager", "start_state", "share")
 _MANAGER = ("scale_up_delay", "drain_check_interval")
 _POOL = (
@@ -41,6 +43,10 @@ _RL = (
     *("decision_interval", "action_scale_step", "action_mig_step"),
     *("min_instances_per_pool", "max_total_instances"),
 )
+
+
+SCALE_UP_DELAY, DRAIN_CHECK_INTERVAL, MAX_TOTAL_INSTANCES = 10.0, 1.0, 100
+"""What holds where a file does not say it: seconds, seconds, instances."""
 
 
 @dataclass(frozen=True)
@@ -73,13 +79,13 @@ class ClusterEntry:
 
     applications: tuple[ApplicationEntry, ...]
     scheduler: Scheduler | None = None
-    scale_up_delay: float | None = None
-    drain_check_interval: float | None = None
+    scale_up_delay: float = SCALE_UP_DELAY
+    drain_check_interval: float = DRAIN_CHECK_INTERVAL
     decision_interval: float | None = None
     action_scale_step: int | None = None
     action_mig_step: int | None = None
     min_instances_per_pool: int | None = None
-    max_total_instances: int | None = None
+    max_total_instances: int = MAX_TOTAL_INSTANCES
 
 
 def read_cluster(path: Path) -> ClusterEntry:
@@ -95,20 +101,25 @@ def read_cluster(path: Path) -> ClusterEntry:
     for place, (entry, number) in enumerate(zip(entries, numbers, strict=True)):
         if number in numbers[:place]:
             raise entry.fail(f"application_id {number} is there more than once")
-    rl = top.get("rl")
+    rl, manager = top.get("rl"), top.get("scaling_manager")
     if rl is not None:
         _only(rl, _RL)
+    if manager is not None:
+        _only(manager, _MANAGER)
+    managers = (*entries, top)
+    delay = _alike(managers, "scaling_manager.scale_up_delay", Entry.number)
+    check = _alike(managers, "scaling_manager.drain_check_interval", Entry.number)
     interval = top.find("rl.decision_interval")
     return ClusterEntry(
         applications,
         _alike(entries, "scheduler", _scheduler),
-        _alike(entries, "scaling_manager.scale_up_delay", Entry.number),
-        _alike(entries, "scaling_manager.drain_check_interval", Entry.number),
+        SCALE_UP_DELAY if delay is None else delay,
+        DRAIN_CHECK_INTERVAL if check is None else check,
         None if interval is None else interval.number(minimum=1e-3),
         _whole(top, "rl.action_scale_step", 0, 50),
         _whole(top, "rl.action_mig_step", 0, 50),
         _whole(top, "rl.min_instances_per_pool", 0, 10_000),
-        _whole(top, "rl.max_total_instances", 1, 10_000),
+        _whole(top, "rl.max_total_instances", 1, 10_000) or MAX_TOTAL_INSTANCES,
     )
 
 

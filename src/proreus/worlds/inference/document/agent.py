@@ -1,114 +1,261 @@
-"""The agent of the document's loop: the PPO that learns in every world, over actions in steps.
+"""The agent of the document's loop: the PPO that learns in every world, from a rule on.
 
-The learner asks for one lane of decisions; here that lane is a `TraceRLSimulator`. One pass over a trace is
-one rollout and one update. An agent that is given to the next simulator goes on with what it has learned.
+At every decision it keeps the offsets by which it holds more or fewer instances than the arbiter wants, or
+changes them by one (`policies.steered_rule`); what comes of it is an action of three numbers. At first it
+keeps them most often, and always where it shows what it knows: it begins at the arbiter. It learns from what
+it earns beyond the arbiter on the same requests, after several passes: those of one trace say little.
+
+    sim.run()                                   # learns
+    sim.agent.save("agent.safetensors")
+    agent = PPOAgent.load("agent.safetensors")  # goes on bit for bit
+    TraceRLSimulator(..., agent=agent).run(learn=False)
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.numpy import load as read_tensors
+from safetensors.numpy import save as write_tensors
 
 from proreus.contract.lanes import Arrays, Choices, Steps
 from proreus.kernels.arrays import F32, I64
-from proreus.learning.ppo import PPOConfig, PPOLearner
-from proreus.model.errors import WorkError
-from proreus.worlds.inference.document.config import RLConfig
+from proreus.learning.initial_weights import preferring
+from proreus.learning.learner_state import (
+    part_of,
+    set_weights,
+    under,
+    values_of,
+    weights_of,
+    with_values,
+)
+from proreus.learning.ppo import PPOConfig, PPOLearner, Rollout
+from proreus.model.errors import InputError, UsageError
+from proreus.model.files import write_atomically
+from proreus.policies.networks.torch_threads import few_torch_threads
+from proreus.worlds.inference.document.baselines import Buffer, action_of
+from proreus.worlds.inference.document.config import RLConfig, config_of
+from proreus.worlds.inference.document.state import FEATURES
+from proreus.worlds.inference.encoding.residual import KEEPS, SIZES, OffsetChoices
+from proreus.worlds.inference.policies.steered_rule import SteeredRule
 
 if TYPE_CHECKING:
     from proreus.worlds.inference.document.simulator import TraceRLSimulator
 
-Action = tuple[float, float, float]
-_SCALES = (-1.0, -0.4, -0.2, 0.0, 0.2, 0.4, 1.0)
-_MIGRATIONS = (-1.0, -1 / 3, 0.0, 1 / 3, 1.0)
-_ACTIONS: tuple[Action, ...] = tuple(
-    (prompt, token, migrate) for prompt in _SCALES for token in _SCALES for migrate in _MIGRATIONS
-)
-"""With a step of 5 instances: none, 1, 2 or 5 more or fewer; with one of 3: none, 1 or 3 migrated."""
+ENCODING = "document-004/2"
+_KEEP_LOGIT = 3.0
+"""Offsets are kept in seven of ten decisions at first."""
+_PASSES = 8
+
+
+def usual_ppo(seed: int) -> PPOConfig:
+    """Settings of the learner in this loop."""
+    return PPOConfig(
+        steps=60_000, hidden=32, minibatches=4, discount=0.97, entropy=0.002, learning_rate=1e-3, seed=seed
+    )
 
 
 @dataclass
-class Buffer:
-    """What the agent has lived through since it was made."""
+class _Lived:
+    """Decisions that are not learned from yet; a pass ends where `ends` says so."""
 
-    states: list[F32] = field(default_factory=list)
-    actions: list[Action] = field(default_factory=list)
+    seen: list[Choices] = field(default_factory=list)
+    actions: list[int] = field(default_factory=list)
+    logs: list[float] = field(default_factory=list)
+    values: list[float] = field(default_factory=list)
     rewards: list[float] = field(default_factory=list)
+    ends: list[bool] = field(default_factory=list)
+
+    def rollout(self) -> Rollout:
+        """One lane, pass after pass: nothing follows the end of one."""
+        return Rollout(
+            self.seen,
+            [torch.tensor([action]) for action in self.actions],
+            [torch.tensor([log], dtype=torch.float32) for log in self.logs],
+            [np.array([value]) for value in (*self.values, 0.0)],
+            np.array(self.rewards)[:, None],
+            np.array(self.ends)[:, None],
+        )
+
+    def arrays(self) -> Arrays:
+        """To save it."""
+        if not self.seen:
+            return {}
+        rows, context, legal = (np.concatenate(parts) for parts in zip(*self.seen, strict=True))
+        numbers = {
+            name: np.array(getattr(self, name)) for name in ("actions", "logs", "values", "rewards", "ends")
+        }
+        return {"rows": rows, "context": context, "legal": legal, **numbers}
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, Any]) -> _Lived:
+        """Back from `arrays`."""
+        if not arrays:
+            return cls()
+        parts = zip(arrays["rows"], arrays["context"], arrays["legal"], strict=True)
+        seen = [Choices(rows[None], context[None], legal[None]) for rows, context, legal in parts]
+        names = ("actions", "logs", "values", "rewards", "ends")
+        return cls(seen, *(arrays[name].tolist() for name in names))
 
 
 class PPOAgent:
-    """Chooses actions, and learns from a pass over a trace when it is over."""
+    """Chooses actions, and learns from passes over traces."""
 
-    def __init__(self, config: RLConfig, decisions: int, ppo: PPOConfig | None = None) -> None:
-        self.buffer = Buffer()
-        self._decisions = decisions
-        self._ppo = ppo or PPOConfig(
-            steps=1_000 * decisions, rollout_steps=decisions, minibatches=4, seed=config.seed
-        )
-        self._learner: PPOLearner | None = None
-        self._lane = _Lane(self.buffer)
+    def __init__(
+        self,
+        config: RLConfig | Mapping[str, Any] | None = None,
+        ppo: PPOConfig | None = None,
+        *,
+        passes: int = _PASSES,
+    ) -> None:
+        """`passes`: of them there are that many before each update."""
+        self.config = config_of(config)
+        if passes < 1:
+            raise UsageError("an agent learns from one pass at least")
+        self.buffer, self.passes = Buffer(), passes
+        self._ppo = ppo or usual_ppo(self.config.seed)
+        sizes = (SIZES[0], SIZES[1] + FEATURES * self.config.stack_size)
+        initial = preferring(self._ppo, sizes, KEEPS, _KEEP_LOGIT)
+        self._learner = PPOLearner(self._ppo, _NoLanes(sizes), initial)
+        self._lived = _Lived()
+        self._baselines: dict[tuple[object, ...], list[float]] = {}
         self.figures: dict[str, float] = {}
         """What the last update came to: return, loss, entropy, KL."""
 
-    def play(self, simulator: TraceRLSimulator) -> None:
-        """One pass: all decisions of the simulator, then an update."""
-        if simulator.decisions != self._decisions:
-            raise WorkError(f"the agent learns from {self._decisions} decisions, not {simulator.decisions}")
-        self._lane.simulator = simulator
-        if self._learner is None:
-            self._learner = PPOLearner(self._ppo, self._lane)
-        else:
-            self._lane.begin()
-            self._learner.restore(self._learner.capture())  # with the decision that the lane has at hand now
-        self.figures = self._learner.update()
+    @few_torch_threads()
+    def play(self, simulator: TraceRLSimulator, *, learn: bool) -> None:
+        """One pass. Learning, it tries things out, and is updated after enough passes."""
+        if simulator.config.stack_size != self.config.stack_size:
+            raise UsageError(
+                f"stack_size: the agent has learned with {self.config.stack_size},"
+                f" not {simulator.config.stack_size}"
+            )
+        usual = self._earned_by_arbiter(simulator) if learn else []
+        steered, state = SteeredRule(simulator.arbiter()), simulator.observe()
+        for step in range(simulator.decisions):
+            choices = _with_state(steered.look(simulator.application.observation()), state)
+            number = self._drawn(choices) if learn else self._best(choices)
+            action = action_of(steered.take(number), simulator.action_executor)
+            after, reward = simulator.step(action)
+            self.buffer.add(state, action, reward)
+            if learn:
+                self._lived.rewards.append(reward - usual[step])
+                self._lived.ends.append(step + 1 == simulator.decisions)
+            state = after
+        if learn and sum(self._lived.ends) >= self.passes:
+            self._update()
+
+    def _drawn(self, choices: Choices) -> int:
+        action, log, value = self._learner.choose(choices)
+        self._lived.seen.append(choices)
+        self._lived.actions.append(int(action[0]))
+        self._lived.logs.append(float(log[0]))
+        self._lived.values.append(float(value[0]))
+        return int(action[0])
+
+    @torch.no_grad()
+    def _best(self, choices: Choices) -> int:
+        rows, context, legal = (torch.from_numpy(part) for part in choices)
+        return int(self._learner.network(rows, context, legal)[0].argmax())
+
+    def _update(self) -> None:
+        returns = sum(self._lived.rewards) / sum(self._lived.ends)
+        self.figures = {**self._learner.learn(self._lived.rollout()), "return": returns}
+        self._lived = _Lived()
+
+    def _earned_by_arbiter(self, simulator: TraceRLSimulator) -> list[float]:
+        """What the arbiter alone earns in each interval of the same requests."""
+        trace = simulator.cluster.trace
+        key = (len(trace), zlib.crc32(trace.arrival.tobytes()), zlib.crc32(trace.prompt.tobytes()))
+        asked = (*key, simulator.cluster.seed, simulator.end_time, simulator.config, simulator.arbiter().name)
+        if asked not in self._baselines:
+            twin = simulator.twin()
+            twin.run(learn=False)
+            self._baselines[asked] = twin.agent.buffer.rewards
+        return self._baselines[asked]
+
+    @property
+    def weights(self) -> Arrays:
+        """Of the network, copied."""
+        return weights_of(self._learner.network)
+
+    @weights.setter
+    def weights(self, weights: Arrays) -> None:
+        set_weights(self._learner.network, weights)
+
+    def save(self, path: str | Path) -> None:
+        """All of it but the buffer, in one file."""
+        settings = {
+            "encoding": ENCODING,
+            "config": {**asdict(self.config)},
+            "ppo": asdict(self._ppo),
+            "passes": self.passes,
+        }
+        arrays = {
+            **under("learner", self._learner.capture()),
+            **under("lived", self._lived.arrays()),
+        }
+        saved = with_values(arrays, settings)
+        content = {name: np.ascontiguousarray(array) for name, array in saved.items()}
+        write_atomically(Path(path), write_tensors(content))
+
+    @classmethod
+    def load(cls, path: str | Path) -> PPOAgent:
+        """The agent that was saved; it goes on as if nothing had happened."""
+        place = Path(path)
+        try:
+            saved = read_tensors(place.read_bytes())
+            settings = values_of(saved)
+            if settings["encoding"] != ENCODING:
+                raise InputError(f"made for {settings['encoding']!r}, this is {ENCODING!r}", file=place)
+            agent = cls(_config(settings["config"]), PPOConfig(**settings["ppo"]), passes=settings["passes"])
+            agent._learner.restore(part_of(saved, "learner"))
+            agent._lived = _Lived.of(part_of(saved, "lived"))
+        except (OSError, SafetensorError, KeyError, TypeError, RuntimeError) as error:
+            raise InputError(f"not an agent: {error}", file=place) from error
+        return agent
 
 
-class _Lane:
-    """A simulator as the learner sees it: one lane, whose episode is a pass."""
+def _config(saved: Mapping[str, Any]) -> RLConfig:
+    usual = RLConfig()
+    return replace(usual, **{**saved, "objectives": replace(usual.objectives, **saved["objectives"])})
 
-    encoding = "document-004/1"
 
-    def __init__(self, buffer: Buffer) -> None:
-        self._buffer = buffer
-        self.simulator: TraceRLSimulator | None = None
-        self._rows = np.array([_ACTIONS], dtype=np.float32)
-        self._state: F32 = np.zeros(0, dtype=np.float32)
+def _with_state(choices: OffsetChoices, state: F32) -> Choices:
+    """One lane, the document's state beside what is known of the pools."""
+    context = np.concatenate([choices.context, state])
+    return Choices(choices.rows[None], context[None], choices.legal[None])
+
+
+class _NoLanes:
+    """The learner does not play by itself: passes come from simulators."""
+
+    encoding = ENCODING
+
+    def __init__(self, sizes: tuple[int, int]) -> None:
+        rows, context = sizes
+        self._none = Choices(
+            np.zeros((1, 1, rows), np.float32), np.zeros((1, context), np.float32), np.ones((1, 1), np.bool_)
+        )
 
     def __len__(self) -> int:
         return 1
 
-    def begin(self) -> Choices:
-        """The first decision of the simulator."""
-        assert self.simulator is not None
-        self._state = self.simulator.observe()
-        return self._choices()
-
     def reset(self, seed: int) -> Choices:
-        """The simulator has its own seed."""
-        return self.begin()
-
-    def _choices(self) -> Choices:
-        return Choices(self._rows, self._state[None, :], np.ones((1, len(_ACTIONS)), dtype=np.bool_))
+        return self._none
 
     def step(self, chosen: I64) -> Steps:
-        """Carry out an action; the last one of a pass ends the episode."""
-        assert self.simulator is not None
-        action = _ACTIONS[int(chosen[0])]
-        self._buffer.states.append(self._state)
-        self._buffer.actions.append(action)
-        self._state, reward = self.simulator.step(action)
-        self._buffer.rewards.append(reward)
-        rewards = np.array([reward])
-        ended = np.array([self.simulator.decision_step >= self.simulator.decisions])
-        return Steps(self._choices(), rewards, ended, rewards)
+        raise UsageError("passes come from simulators")
 
     def capture(self) -> Arrays:
-        """A pass is played to its end: between two there is nothing to keep."""
         return {}
 
     def restore(self, saved: Mapping[str, Any]) -> Choices:
-        """The decision at hand."""
-        return self._choices()
+        return self._none

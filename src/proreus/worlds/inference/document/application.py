@@ -6,15 +6,18 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from proreus.model.errors import unknown_name
+from proreus.model.errors import UsageError, unknown_name
+from proreus.worlds.inference.datasets.cluster_file import MAX_TOTAL_INSTANCES
 from proreus.worlds.inference.datasets.timings import timings_of
 from proreus.worlds.inference.model.cluster import ROLES, InstanceKind, Role
 from proreus.worlds.inference.model.requests import RequestTrace
 from proreus.worlds.inference.scenarios import InferenceScenario
 from proreus.worlds.inference.simulation import columns as c
 from proreus.worlds.inference.simulation.cluster import InferenceCluster, Timings
+from proreus.worlds.inference.simulation.collector import Collector
 from proreus.worlds.inference.simulation.options import ControlOptions
 from proreus.worlds.inference.simulation.scaling_manager import Instance, ScalingManager
+from proreus.worlds.inference.state.observation import InferenceObservation
 
 Say = Callable[[str], None]
 
@@ -84,10 +87,31 @@ class Application:
         self.scaling_manager = ScalingManager(cluster, options.limits, options.start, say)
         self.scheduler = Scheduler(cluster)
         self.start_state_manager = StartStateManager(cluster)
+        self._collector: Collector | None = None
+        self._seen: InferenceObservation | None = None
 
     def active(self, tag: Role) -> Sequence[Instance]:
         """Instances of a pool that serve."""
         return self.scaling_manager.get_active_instances(self.scheduler.of(tag))
+
+    def control(self, options: ControlOptions) -> None:
+        """From now on within these limits, and seen so often."""
+        rows = len(self.cluster.run.fleet)
+        if options.limits.most_in_total > rows:
+            raise UsageError(
+                f"max_total_instances: {options.limits.most_in_total} is above the {rows} that the cluster"
+                " has room for: say it in the cluster file, before the cluster is made"
+            )
+        self.options, self.scaling_manager.limits = options, options.limits
+        self._collector = self._seen = None
+
+    def observation(self) -> InferenceObservation:
+        """The cluster now, as controllers of the world see it; the same until time passes."""
+        if self._collector is None:
+            self._collector = Collector(self.cluster, self.options)
+        if self._seen is None or self._seen.now != self.cluster.now:
+            self._seen = self._collector.look()
+        return self._seen
 
 
 def applications_of(
@@ -96,5 +120,17 @@ def applications_of(
     """The cluster of a scenario with its applications by number; `say` hears what is done, line by line."""
     spec = scenario.machines.spec()
     timings = timings_of(spec, scenario.table)
-    cluster = InferenceCluster(spec, trace, timings, seed, scenario.control.limits.most_in_total)
+    most = max(scenario.control.limits.most_in_total, MAX_TOTAL_INSTANCES)
+    cluster = InferenceCluster(spec, trace, timings, seed, most)
     return cluster, {0: Application(cluster, timings, scenario.control, say)}
+
+
+def twin_of(application: Application) -> Application:
+    """The same application before anything has come to it: another run over the same requests."""
+    cluster = application.cluster
+    fresh = InferenceCluster(
+        cluster.spec, cluster.trace, application.timings, cluster.seed, len(cluster.run.fleet)
+    )
+    twin = Application(fresh, application.timings, application.options)
+    twin.scaling_manager.start = application.scaling_manager.start
+    return twin

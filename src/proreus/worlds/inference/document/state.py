@@ -43,8 +43,10 @@ class IntervalSeen:
     busy: tuple[float, ...]
     """Of each pool that has instances, share of the interval with a batch."""
     ttft_violations: float
-    """Share of the requests that ended with a slowdown above the limit of the 99th percentile."""
+    """Of the requests that ended, or have waited too long for their first token already: the share with a
+    slowdown above the limit of the 99th percentile."""
     tbt_violations: float
+    """Of the requests that ended."""
 
 
 class RLStateCollector:
@@ -60,6 +62,7 @@ class RLStateCollector:
         )
         self._looked, self._rows, self._arrived = 0.0, 0, 0
         self._busy: dict[int, float] = {}
+        self._use: dict[Role, float] = {}
         self.last: IntervalSeen | None = None
 
     def get_state(self) -> F32:
@@ -72,8 +75,17 @@ class RLStateCollector:
         """Active instances of each pool."""
         return {tag: len(self.application.active(tag)) for tag in _POOLS}
 
-    def compute_util(self, tag: Role, seconds: float, so_far: F64) -> float:
-        """Share of the interval that the active instances of a pool had a batch."""
+    def compute_util(self, tag: Role) -> float:
+        """Share of the last interval that the active instances of a pool had a batch."""
+        return self._use.get(tag, 0.0)
+
+    def get_avg_utilization(self) -> float:
+        """The same over the active instances of all pools."""
+        counts = self.get_instance_feature()
+        total = sum(counts[tag] for tag in self._use)
+        return sum(self._use[tag] * counts[tag] for tag in self._use) / total if total else 0.0
+
+    def _busy_share(self, tag: Role, seconds: float, so_far: F64) -> float:
         rows = [instance.row for instance in self.application.active(tag)]
         if not rows or seconds <= 0:
             return 0.0
@@ -91,7 +103,7 @@ class RLStateCollector:
         slow = slowdowns(cluster, self.application.timings, served)
         so_far, _ = busy_seconds(cluster)
         counts = self.get_instance_feature()
-        busy = {tag: self.compute_util(tag, seconds, so_far) for tag in _POOLS if counts[tag]}
+        busy = {tag: self._busy_share(tag, seconds, so_far) for tag in _POOLS if counts[tag]}
         features = np.array(
             [
                 _damped((come.stop - come.start) / seconds),
@@ -111,15 +123,33 @@ class RLStateCollector:
             ],
             dtype=np.float32,
         )
-        self._looked, self._rows, self._arrived = now, cluster.ended, come.stop
-        self._busy = {int(run.fleet[row, c.NUMBER]): float(so_far[row]) for row in range(len(run.fleet))}
+        self._looked, self._rows, self._arrived, self._use = now, cluster.ended, come.stop, busy
+        self._busy = dict(zip(run.fleet[:, c.NUMBER].tolist(), so_far.tolist(), strict=True))
         return IntervalSeen(
             features,
             (counts["prompt"], counts["token"], counts["mixed"]),
             tuple(busy.values()),
-            _mean(slow["ttft"] > TTFT_LIMITS[-1]),
+            self._late(slow["ttft"]),
             _mean(slow["tbt"] > TBT_LIMITS[-1]),
         )
+
+    def _late(self, ended: F64) -> float:
+        """Who does not end counts as well: else a queue that grows would look like nothing at all."""
+        overdue = int((self._waited() > TTFT_LIMITS[-1]).sum())
+        late = int((ended > TTFT_LIMITS[-1]).sum())
+        return (late + overdue) / max(ended.size + overdue, 1)
+
+    def _waited(self) -> F64:
+        """Slowdowns, so far, of the first tokens that have not come yet."""
+        cluster = self.application.cluster
+        run = cluster.run
+        slots = np.flatnonzero(np.isin(run.slot[:, c.PHASE], (c.AT_ROUTER, c.PREFILL)))
+        rows = np.zeros((slots.size, c.ROW))
+        rows[:, c.L_ARRIVAL] = run.moment[slots, c.ARRIVED]
+        rows[:, c.L_FIRST] = rows[:, c.L_ENDED] = cluster.now
+        for column, field in ((c.L_PROMPT, c.PROMPT), (c.L_OUTPUT, c.OUTPUT), (c.L_MODEL, c.MODEL)):
+            rows[:, column] = run.slot[slots, field]
+        return slowdowns(cluster, self.application.timings, rows)["ttft"]
 
     def _active_rows(self) -> list[int]:
         return [

@@ -9,10 +9,9 @@ from proreus.model.errors import InputError
 from proreus.policies.catalogue import Catalogue, CheckpointKind, Rule
 from proreus.policies.checkpoint import WEIGHTS, Checkpoint
 from proreus.policies.networks.bidder import bidder_of
-from proreus.worlds.inference.encoding.actions import SIZES
-from proreus.worlds.inference.encoding.actions import VERSION as ACTIONS
 from proreus.worlds.inference.encoding.pools import VERSION as POOLS
-from proreus.worlds.inference.policies.chooser import Chooser
+from proreus.worlds.inference.encoding.residual import SIZES
+from proreus.worlds.inference.encoding.residual import VERSION as OFFSETS
 from proreus.worlds.inference.policies.knobs import first_knobs, knobs_of
 from proreus.worlds.inference.policies.learned import Learned
 from proreus.worlds.inference.policies.rules.aibrix import Apa
@@ -27,6 +26,7 @@ from proreus.worlds.inference.policies.rules.predictive import Predictive
 from proreus.worlds.inference.policies.rules.sageserve import SageServe
 from proreus.worlds.inference.policies.rules.threshold import Static, Threshold
 from proreus.worlds.inference.policies.rules.tokenscale import TokenScale
+from proreus.worlds.inference.policies.steered_rule import Residual, first_rule
 
 
 def _rule(kind: type[Controller], what: str) -> Rule:
@@ -40,9 +40,9 @@ def _learned(name: str, checkpoint: Checkpoint, folder: Path, options: Any, seed
         raise InputError(str(error), file=folder / WEIGHTS) from error
 
 
-def _actor(name: str, checkpoint: Checkpoint, folder: Path, options: Any, seed: int) -> Chooser:
+def _actor(name: str, checkpoint: Checkpoint, folder: Path, options: Any, seed: int) -> Residual:
     try:
-        return Chooser(name, bidder_of("actor", checkpoint.tensors, SIZES))
+        return Residual(name, first_rule(), bidder_of("actor", checkpoint.tensors, SIZES))
     except ValueError as error:
         raise InputError(str(error), file=folder / WEIGHTS) from error
 
@@ -68,5 +68,5 @@ POLICIES = Catalogue(
         "oracle": _rule(Oracle, "sees what will come: a bound, not a controller"),
     },
     main=("predictive", "plan", "tokenscale", "chiron", "wva", "dynamo", "apa", "kpa", "static", "oracle"),
-    kinds={"knobs": CheckpointKind(POOLS, _learned), "actor": CheckpointKind(ACTIONS, _actor)},
+    kinds={"knobs": CheckpointKind(POOLS, _learned), "actor": CheckpointKind(OFFSETS, _actor)},
 )

@@ -20,7 +20,7 @@ _MOST_CHANGE = 1_000_000
 
 
 class InferenceCodec:
-    """This side; see `apart.Codec`."""
+    """This side; see `isolated_policy.Codec`."""
 
     target = f"{__name__}:InferenceShown"
 

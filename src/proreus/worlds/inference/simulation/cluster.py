@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -65,7 +66,7 @@ class InferenceCluster:
         """`trace` may come in parts, each after the one before it: then memory does not grow with it."""
         self._parts = iter(()) if isinstance(trace, RequestTrace) else trace
         trace = trace if isinstance(trace, RequestTrace) else next(trace)
-        self.spec, self.trace = spec, trace
+        self.spec, self.trace, self.seed = spec, trace, seed
         self._kinds = {kind.name: kind for kind in spec.kinds}
         self._models = _model_numbers(spec)
         self._check_models(trace)
@@ -102,6 +103,26 @@ class InferenceCluster:
                 append(self.run.pools, self._pool(instance), instance)
                 join(self.run, instance)
                 instance += 1
+
+    def route_by(self, scheduler: str) -> None:
+        """Let another scheduler find the instances of requests, before the first has come."""
+        if scheduler not in _SCHEDULERS:
+            raise unknown_name("router", scheduler, _SCHEDULERS)
+        if scheduler == self.spec.scheduler:
+            return
+        if (scheduler in TWO_POOLS) != (self.spec.scheduler in TWO_POOLS):
+            pools = "prompts and tokens" if scheduler in TWO_POOLS else "one pool"
+            raise UsageError(f"router: {scheduler} is of {pools}, and the cluster is not")
+        if self.now > 0.0:
+            raise UsageError("router: requests have been routed already")
+        self.spec = replace(self.spec, scheduler=scheduler)  # type: ignore[arg-type] # one of _SCHEDULERS
+        self.run.option[:] = _options(self.spec, self.trace)
+        self.run.rate[:] = _rates(self.spec)
+
+    def check_drains_every(self, seconds: float) -> None:
+        """Look at draining instances so often; 0: they stop as soon as they are empty."""
+        self.spec = replace(self.spec, drain_check_seconds=seconds)
+        self.run.rate[:] = _rates(self.spec)
 
     def _pool(self, instance: int) -> int:
         fleet = self.run.fleet[instance]

@@ -59,7 +59,7 @@ class Collector:
         pools = tuple(self._pool(role) for role in self.roles)
         fleet = cluster.run.fleet
         busy, _ = busy_seconds(cluster)
-        self._busy = {int(fleet[row, c.NUMBER]): float(busy[row]) for row in range(len(fleet))}
+        self._busy = dict(zip(fleet[:, c.NUMBER].tolist(), busy.tolist(), strict=True))
         cluster.run.counts[:] = 0.0
         alive = (fleet[:, c.STATUS] != c.ABSENT) & (fleet[:, c.STATUS] != c.STOPPED)
         return InferenceObservation(

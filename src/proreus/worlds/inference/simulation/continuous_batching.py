@@ -12,48 +12,10 @@ the limits any more is preempted from the end of the batch.
 
 from __future__ import annotations
 
-from proreus.kernels.jit import compiled, compiled_inline, compiled_once
+from proreus.kernels.jit import compiled, compiled_inline
+from proreus.worlds.inference.simulation import columns as c
 from proreus.worlds.inference.simulation.allocation import fits, hold, note_start, prompt_need, token_need
-from proreus.worlds.inference.simulation.columns import (
-    ARRIVED,
-    BATCH,
-    BATCH_LIMIT,
-    BATCH_TOKENS,
-    BLOCKED,
-    CAPACITY,
-    CONTEXT,
-    CONTEXT_OF,
-    DECODE,
-    DECODES,
-    DECODING,
-    ENGINE,
-    FINISH,
-    FIRST,
-    ITERATIONS,
-    LAST,
-    LEFT,
-    MEMORY,
-    NEXT,
-    NOBODY,
-    ORCA,
-    PHASE,
-    PICKED,
-    PREEMPTION_LIMIT,
-    PREEMPTIONS,
-    PREVIOUS,
-    PROMPT,
-    PROMPT_PREEMPTED,
-    PROMPT_TASK,
-    REQUEST,
-    RESERVES,
-    SINCE,
-    STARTS,
-    TOKEN_LIMIT,
-    TOKEN_PREEMPTED,
-    TOKEN_TASK,
-    WAITS_AS,
-    InferenceColumns,
-)
+from proreus.worlds.inference.simulation.columns import InferenceColumns
 from proreus.worlds.inference.simulation.heaps import decode, decode_no_more
 from proreus.worlds.inference.simulation.iterations import pause, run_batch
 from proreus.worlds.inference.simulation.lists import append, at, insert, remove
@@ -63,16 +25,16 @@ from proreus.worlds.inference.simulation.lists import append, at, insert, remove
 def task_arrives(run: InferenceColumns, instance: int, task: int, now: float) -> bool:
     """A task comes to the instance; true: nothing runs there and something could, `start` must be called."""
     slot, kind = task >> 1, task & 1
-    if kind == PROMPT_TASK or run.slot[slot, PHASE] == DECODE:
+    if kind == c.PROMPT_TASK or run.slot[slot, c.PHASE] == c.DECODE:
         wait_as(run, instance, slot, kind)
     _add_pending(run, instance, task)
     fleet = run.fleet[instance]
-    if fleet[BATCH] == 0:
-        return bool(run.option[RESERVES] or fits(run, instance, task_need(run, instance, task)))
-    tokens, in_prompts = _tokens(run, task), fleet[BATCH_TOKENS] - fleet[DECODES]
-    if fleet[BATCH] < fleet[BATCH_LIMIT] and fleet[BATCH_TOKENS] + tokens <= fleet[TOKEN_LIMIT]:
+    if fleet[c.BATCH] == 0:
+        return bool(run.option[c.RESERVES] or fits(run, instance, task_need(run, instance, task)))
+    tokens, in_prompts = _tokens(run, task), fleet[c.BATCH_TOKENS] - fleet[c.DECODES]
+    if fleet[c.BATCH] < fleet[c.BATCH_LIMIT] and fleet[c.BATCH_TOKENS] + tokens <= fleet[c.TOKEN_LIMIT]:
         pause(run, instance, now)
-    elif kind == PROMPT_TASK and fleet[DECODES] > 0 and in_prompts + tokens <= fleet[TOKEN_LIMIT]:
+    elif kind == c.PROMPT_TASK and fleet[c.DECODES] > 0 and in_prompts + tokens <= fleet[c.TOKEN_LIMIT]:
         pause(run, instance, now)  # decoding makes way for it
     return False
 
@@ -83,10 +45,10 @@ def room_was_freed(run: InferenceColumns, instance: int, now: float) -> bool:
     if run.pending.size[instance] == 0:
         return False
     fleet = run.fleet[instance]
-    if fleet[BATCH] == 0:
+    if fleet[c.BATCH] == 0:
         need = task_need(run, instance, at(run.pending, instance, 0))
-        return bool(run.option[RESERVES] or fits(run, instance, need))
-    if fleet[BATCH] < fleet[BATCH_LIMIT] and fleet[BATCH_TOKENS] < fleet[TOKEN_LIMIT]:
+        return bool(run.option[c.RESERVES] or fits(run, instance, need))
+    if fleet[c.BATCH] < fleet[c.BATCH_LIMIT] and fleet[c.BATCH_TOKENS] < fleet[c.TOKEN_LIMIT]:
         pause(run, instance, now)
     return False
 
@@ -94,7 +56,7 @@ def room_was_freed(run: InferenceColumns, instance: int, now: float) -> bool:
 @compiled
 def task_need(run: InferenceColumns, instance: int, task: int) -> int:
     """KV memory that the task takes when it starts."""
-    if task & 1 == PROMPT_TASK:
+    if task & 1 == c.PROMPT_TASK:
         return prompt_need(run, instance, task >> 1)
     return token_need(run, instance, task >> 1)
 
@@ -103,13 +65,13 @@ def task_need(run: InferenceColumns, instance: int, task: int) -> int:
 def start(run: InferenceColumns, instance: int, now: float) -> bool:
     """Select a batch and run it; false: there is nothing that could run."""
     fresh, kept = (
-        _select_orca(run, instance) if run.fleet[instance, ENGINE] == ORCA else _select(run, instance)
+        _select_orca(run, instance) if run.fleet[instance, c.ENGINE] == c.ORCA else _select(run, instance)
     )
     _preempt_beyond(run, instance, kept)
     for place in range(fresh):
         _enter(run, instance, run.picked[place], now)
-    run.fleet[instance, STARTS] += 1
-    if run.fleet[instance, BATCH] == 0:
+    run.fleet[instance, c.STARTS] += 1
+    if run.fleet[instance, c.BATCH] == 0:
         return False
     run_batch(run, instance, now)
     return True
@@ -119,55 +81,55 @@ def start(run: InferenceColumns, instance: int, now: float) -> bool:
 def _select_orca(run: InferenceColumns, instance: int) -> tuple[int, int]:
     """First come first served, until one does not fit; who has its memory already passes it by."""
     fleet = run.fleet[instance]
-    room, memory, fresh, full = fleet[BATCH_LIMIT] - fleet[BATCH], fleet[MEMORY], 0, False
+    room, memory, fresh, full = fleet[c.BATCH_LIMIT] - fleet[c.BATCH], fleet[c.MEMORY], 0, False
     for place in range(run.waiting.size[instance]):
         if fresh == room:
             break
         slot = at(run.waiting, instance, place)
-        task = 2 * slot + run.slot[slot, WAITS_AS]
+        task = 2 * slot + run.slot[slot, c.WAITS_AS]
         need = task_need(run, instance, task)
-        if (full and need > 0) or memory + need > fleet[CAPACITY]:
-            if not run.option[RESERVES]:
+        if (full and need > 0) or memory + need > fleet[c.CAPACITY]:
+            if not run.option[c.RESERVES]:
                 break
             full = True
             continue
         run.picked[fresh] = task
         memory += need
         fresh += 1
-    return fresh, int(fleet[BATCH])
+    return fresh, int(fleet[c.BATCH])
 
 
 @compiled
 def _select(run: InferenceColumns, instance: int) -> tuple[int, int]:
     """(how many tasks of `picked` enter the batch, how many of those in it stay)."""
     fleet = run.fleet[instance]
-    old, limit = fleet[BATCH], fleet[BATCH_LIMIT]
-    chosen = (0, 0, fleet[MEMORY])  # tasks, their tokens, KV memory with them
+    old, limit = fleet[c.BATCH], fleet[c.BATCH_LIMIT]
+    chosen = (0, 0, fleet[c.MEMORY])  # tasks, their tokens, KV memory with them
     for place in range(run.pending.size[instance]):  # those who were passed over too often
         task = at(run.pending, instance, place)
-        if _passed_over(run, instance, task) < fleet[PREEMPTION_LIMIT] or chosen[0] == limit:
+        if _passed_over(run, instance, task) < fleet[c.PREEMPTION_LIMIT] or chosen[0] == limit:
             break
         if _too_many_tokens(run, instance, task, chosen):
             break
         chosen = _pick(run, instance, task, chosen)
     for place in range(run.prompts.size[instance]):
-        task = 2 * at(run.prompts, instance, place) + PROMPT_TASK
+        task = 2 * at(run.prompts, instance, place) + c.PROMPT_TASK
         if chosen[0] == limit or _too_many_tokens(run, instance, task, chosen):
             break
-        if run.slot[task >> 1, PICKED]:
+        if run.slot[task >> 1, c.PICKED]:
             continue
         before = chosen[0]
         chosen = _pick(run, instance, task, chosen)
         if chosen[0] == before:
             break
     for place in range(run.blocked.size[instance]):
-        task = 2 * at(run.blocked, instance, place) + TOKEN_TASK
+        task = 2 * at(run.blocked, instance, place) + c.TOKEN_TASK
         if chosen[0] == limit or _too_many_tokens(run, instance, task, chosen):
             break
         chosen = _pick(run, instance, task, chosen)
     kept = min(old, limit - chosen[0])
     if kept > 0:  # the first of a batch may have any number of tokens
-        free = fleet[TOKEN_LIMIT] - chosen[1]
+        free = fleet[c.TOKEN_LIMIT] - chosen[1]
         kept = min(kept, max(free, 0 if chosen[0] else 1))
     size, tokens, memory = chosen[0] + kept, chosen[1] + kept, chosen[2]
     full = False
@@ -175,42 +137,42 @@ def _select(run: InferenceColumns, instance: int) -> tuple[int, int]:
         if size == limit:
             break
         slot = at(run.waiting, instance, place)
-        task = 2 * slot + run.slot[slot, WAITS_AS]
-        if run.slot[slot, PICKED] or (full and task_need(run, instance, task) > 0):
+        task = 2 * slot + run.slot[slot, c.WAITS_AS]
+        if run.slot[slot, c.PICKED] or (full and task_need(run, instance, task) > 0):
             continue
         if _too_many_tokens(run, instance, task, (size, tokens, memory)):
             break
         before = chosen[0]
         chosen = _pick(run, instance, task, (chosen[0], tokens, memory))
         if chosen[0] == before:
-            if not run.option[RESERVES]:
+            if not run.option[c.RESERVES]:
                 break
             full = True  # who has its memory already passes it by
             continue
         size, tokens, memory = size + 1, chosen[1], chosen[2]
-    fleet[BATCH_TOKENS] = tokens
+    fleet[c.BATCH_TOKENS] = tokens
     return chosen[0], kept
 
 
-@compiled_once
+@compiled
 def _too_many_tokens(run: InferenceColumns, instance: int, task: int, chosen: tuple[int, int, int]) -> bool:
-    return bool(chosen[0] > 0 and chosen[1] + _tokens(run, task) > run.fleet[instance, TOKEN_LIMIT])
+    return bool(chosen[0] > 0 and chosen[1] + _tokens(run, task) > run.fleet[instance, c.TOKEN_LIMIT])
 
 
-@compiled_once
+@compiled
 def _pick(
     run: InferenceColumns, instance: int, task: int, chosen: tuple[int, int, int]
 ) -> tuple[int, int, int]:
     """The selection with the task, unless its request is in it already or there is no KV memory for it."""
     slot = task >> 1
-    if run.slot[slot, PICKED]:
+    if run.slot[slot, c.PICKED]:
         return chosen
     memory = chosen[2]
-    if not run.slot[slot, BLOCKED]:
+    if not run.slot[slot, c.BLOCKED]:
         memory += task_need(run, instance, task)
-        if memory > run.fleet[instance, CAPACITY]:
+        if memory > run.fleet[instance, c.CAPACITY]:
             return chosen
-    run.slot[slot, PICKED] = 1
+    run.slot[slot, c.PICKED] = 1
     run.picked[chosen[0]] = task
     return chosen[0] + 1, chosen[1] + _tokens(run, task), memory
 
@@ -218,20 +180,20 @@ def _pick(
 @compiled
 def _preempt_beyond(run: InferenceColumns, instance: int, kept: int) -> None:
     """All of the batch but so many of its first are put back, in their order."""
-    gone = run.fleet[instance, BATCH] - kept
+    gone = run.fleet[instance, c.BATCH] - kept
     if gone == 0:
         return
-    slot = run.fleet[instance, LAST]
+    slot = run.fleet[instance, c.LAST]
     for _ in range(gone - 1):
-        slot = run.slot[slot, PREVIOUS]
+        slot = run.slot[slot, c.PREVIOUS]
     for _ in range(gone):
-        after = run.slot[slot, NEXT]
+        after = run.slot[slot, c.NEXT]
         leave_batch(run, instance, slot)
-        run.slot[slot, LEFT] = run.slot[slot, FINISH] - run.fleet[instance, ITERATIONS]
-        run.slot[slot, BLOCKED] = 1
-        run.slot[slot, PREEMPTIONS] += 1
-        wait_as(run, instance, slot, TOKEN_TASK)
-        _add_pending(run, instance, 2 * slot + TOKEN_TASK)
+        run.slot[slot, c.LEFT] = run.slot[slot, c.FINISH] - run.fleet[instance, c.ITERATIONS]
+        run.slot[slot, c.BLOCKED] = 1
+        run.slot[slot, c.PREEMPTIONS] += 1
+        wait_as(run, instance, slot, c.TOKEN_TASK)
+        _add_pending(run, instance, 2 * slot + c.TOKEN_TASK)
         append(run.blocked, instance, slot)
         slot = after
 
@@ -241,37 +203,37 @@ def leave_batch(run: InferenceColumns, instance: int, slot: int) -> None:
     """A decoding request leaves the batch, done or not."""
     decode_no_more(run, instance, slot)
     fleet, row = run.fleet[instance], run.slot[slot]
-    row[CONTEXT_OF] += fleet[ITERATIONS]  # it was kept as if the instance had never iterated
-    fleet[CONTEXT] -= row[CONTEXT_OF]
+    row[c.CONTEXT_OF] += fleet[c.ITERATIONS]  # it was kept as if the instance had never iterated
+    fleet[c.CONTEXT] -= row[c.CONTEXT_OF]
     unlink(run, instance, slot)
 
 
 @compiled
 def unlink(run: InferenceColumns, instance: int, slot: int) -> None:
     """Out of the order of the batch."""
-    fleet, before, after = run.fleet[instance], run.slot[slot, PREVIOUS], run.slot[slot, NEXT]
-    if before == NOBODY:
-        fleet[FIRST] = after
+    fleet, before, after = run.fleet[instance], run.slot[slot, c.PREVIOUS], run.slot[slot, c.NEXT]
+    if before == c.NOBODY:
+        fleet[c.FIRST] = after
     else:
-        run.slot[before, NEXT] = after
-    if after == NOBODY:
-        fleet[LAST] = before
+        run.slot[before, c.NEXT] = after
+    if after == c.NOBODY:
+        fleet[c.LAST] = before
     else:
-        run.slot[after, PREVIOUS] = before
-    fleet[BATCH] -= 1
+        run.slot[after, c.PREVIOUS] = before
+    fleet[c.BATCH] -= 1
 
 
 @compiled
 def link_last(run: InferenceColumns, instance: int, slot: int) -> None:
     """Behind the batch."""
     fleet, row = run.fleet[instance], run.slot[slot]
-    if fleet[BATCH] == 0:
-        fleet[FIRST] = slot
+    if fleet[c.BATCH] == 0:
+        fleet[c.FIRST] = slot
     else:
-        run.slot[fleet[LAST], NEXT] = slot
-    row[PREVIOUS], row[NEXT] = fleet[LAST] if fleet[BATCH] else NOBODY, NOBODY
-    fleet[LAST] = slot
-    fleet[BATCH] += 1
+        run.slot[fleet[c.LAST], c.NEXT] = slot
+    row[c.PREVIOUS], row[c.NEXT] = fleet[c.LAST] if fleet[c.BATCH] else c.NOBODY, c.NOBODY
+    fleet[c.LAST] = slot
+    fleet[c.BATCH] += 1
 
 
 @compiled
@@ -280,34 +242,34 @@ def _enter(run: InferenceColumns, instance: int, task: int, now: float) -> None:
     slot, kind, row = task >> 1, task & 1, run.slot[task >> 1]
     remove(run.pending, instance, task)
     remove(run.waiting, instance, slot)
-    waited = run.fleet[instance, STARTS] - row[SINCE]
-    row[WAITS_AS], row[PICKED] = NOBODY, 0
-    if kind == PROMPT_TASK:
+    waited = run.fleet[instance, c.STARTS] - row[c.SINCE]
+    row[c.WAITS_AS], row[c.PICKED] = c.NOBODY, 0
+    if kind == c.PROMPT_TASK:
         remove(run.prompts, instance, slot)
-        row[PROMPT_PREEMPTED] += waited
+        row[c.PROMPT_PREEMPTED] += waited
         note_start(run, slot, now)
         hold(run, instance, slot, prompt_need(run, instance, slot))
         append(run.prefilling, instance, slot)
         link_last(run, instance, slot)
         return
-    row[TOKEN_PREEMPTED] += waited
-    if row[BLOCKED]:
+    row[c.TOKEN_PREEMPTED] += waited
+    if row[c.BLOCKED]:
         remove(run.blocked, instance, slot)
-        row[BLOCKED] = 0
+        row[c.BLOCKED] = 0
     else:
-        run.moment[slot, DECODING] = now
+        run.moment[slot, c.DECODING] = now
         hold(run, instance, slot, token_need(run, instance, slot))
     link_last(run, instance, slot)
-    row[FINISH] = run.fleet[instance, ITERATIONS] + row[LEFT]
-    run.fleet[instance, CONTEXT] += row[CONTEXT_OF]
-    row[CONTEXT_OF] -= run.fleet[instance, ITERATIONS]
+    row[c.FINISH] = run.fleet[instance, c.ITERATIONS] + row[c.LEFT]
+    run.fleet[instance, c.CONTEXT] += row[c.CONTEXT_OF]
+    row[c.CONTEXT_OF] -= run.fleet[instance, c.ITERATIONS]
     decode(run, instance, slot)
 
 
-@compiled_once
+@compiled
 def wait_as(run: InferenceColumns, instance: int, slot: int, kind: int) -> None:
     """The request waits on the instance for a place in the batch, among the others by arrival."""
-    run.slot[slot, WAITS_AS], run.slot[slot, SINCE] = kind, run.fleet[instance, STARTS]
+    run.slot[slot, c.WAITS_AS], run.slot[slot, c.SINCE] = kind, run.fleet[instance, c.STARTS]
     low, high = 0, run.waiting.size[instance]
     while low < high:
         middle = (low + high) // 2
@@ -320,25 +282,25 @@ def wait_as(run: InferenceColumns, instance: int, slot: int, kind: int) -> None:
 
 @compiled
 def _came_before(run: InferenceColumns, one: int, other: int) -> bool:
-    first, second = run.moment[one, ARRIVED], run.moment[other, ARRIVED]
-    return bool(first < second or (first == second and run.slot[one, REQUEST] < run.slot[other, REQUEST]))
+    first, second = run.moment[one, c.ARRIVED], run.moment[other, c.ARRIVED]
+    return bool(first < second or (first == second and run.slot[one, c.REQUEST] < run.slot[other, c.REQUEST]))
 
 
 @compiled
 def _add_pending(run: InferenceColumns, instance: int, task: int) -> None:
     """By how often it was passed over, then by arrival, after its equals; ORCA: at the end."""
-    if task & 1 == PROMPT_TASK:
+    if task & 1 == c.PROMPT_TASK:
         append(run.prompts, instance, task >> 1)
-    if run.fleet[instance, ENGINE] == ORCA:
+    if run.fleet[instance, c.ENGINE] == c.ORCA:
         append(run.pending, instance, task)
         return
-    passed, arrived = _passed_over(run, instance, task), run.moment[task >> 1, ARRIVED]
+    passed, arrived = _passed_over(run, instance, task), run.moment[task >> 1, c.ARRIVED]
     low, high = 0, run.pending.size[instance]
     while low < high:
         middle = (low + high) // 2
         there = at(run.pending, instance, middle)
         theirs = _passed_over(run, instance, there)
-        if passed < theirs or (passed == theirs and arrived < run.moment[there >> 1, ARRIVED]):
+        if passed < theirs or (passed == theirs and arrived < run.moment[there >> 1, c.ARRIVED]):
             high = middle
         else:
             low = middle + 1
@@ -349,10 +311,14 @@ def _add_pending(run: InferenceColumns, instance: int, task: int) -> None:
 def _passed_over(run: InferenceColumns, instance: int, task: int) -> int:
     """How many starts of batches left the task out while its request waited for it."""
     row, kind = run.slot[task >> 1], task & 1
-    counted = row[PROMPT_PREEMPTED] if kind == PROMPT_TASK else row[TOKEN_PREEMPTED]
-    return int(counted + run.fleet[instance, STARTS] - row[SINCE]) if row[WAITS_AS] == kind else int(counted)
+    counted = row[c.PROMPT_PREEMPTED] if kind == c.PROMPT_TASK else row[c.TOKEN_PREEMPTED]
+    return (
+        int(counted + run.fleet[instance, c.STARTS] - row[c.SINCE])
+        if row[c.WAITS_AS] == kind
+        else int(counted)
+    )
 
 
 @compiled
 def _tokens(run: InferenceColumns, task: int) -> int:
-    return int(run.slot[task >> 1, PROMPT]) if task & 1 == PROMPT_TASK else 1
+    return int(run.slot[task >> 1, c.PROMPT]) if task & 1 == c.PROMPT_TASK else 1

@@ -8,19 +8,10 @@ goes, iterations are one event for the whole group: until another one of them be
 
 from __future__ import annotations
 
-from proreus.kernels.jit import compiled_inline, compiled_once
+from proreus.kernels.jit import compiled, compiled_inline
+from proreus.worlds.inference.simulation import columns as c
 from proreus.worlds.inference.simulation.chunked_prefill import batch_of, fill, most_iterations
-from proreus.worlds.inference.simulation.columns import (
-    BATCH,
-    GROUP,
-    ITERATIONS,
-    RUN_END,
-    RUN_GROWTH,
-    RUN_TIME,
-    RUNNING,
-    TIMING,
-    InferenceColumns,
-)
+from proreus.worlds.inference.simulation.columns import InferenceColumns
 from proreus.worlds.inference.simulation.heaps import run_at
 from proreus.worlds.inference.simulation.iteration_time import (
     IterationBatch,
@@ -39,50 +30,50 @@ _FAR = 1 << 40
 @compiled_inline
 def start_in_step(run: InferenceColumns, instance: int, now: float) -> bool:
     """Fill the batches of the whole group and run them; false: nobody has anything that could run."""
-    group = run.fleet[instance, GROUP]
+    group = run.fleet[instance, c.GROUP]
     members = run.fellows.size[group]
     count, total, most, working = _FAR, 0, 0, False
     for place in range(members):
         member = at(run.fellows, group, place)
         preempted = fill(run, member, now)
         batch = IterationBatch(0, 0.0, 1, 1, 1)
-        if run.fleet[member, BATCH] > 0:
+        if run.fleet[member, c.BATCH] > 0:
             working = True
             batch = batch_of(run, member)
             count = min(count, most_iterations(run, member, batch, preempted))
             count = until_one_is_done(run, member, count)
-        seconds, growth, alike = iteration(run.timing, run.fleet[member, TIMING], batch)
+        seconds, growth, alike = iteration(run.timing, run.fleet[member, c.TIMING], batch)
         count = min(count, alike)
-        run.figure[member, RUN_TIME], run.figure[member, RUN_GROWTH] = seconds, growth
+        run.figure[member, c.RUN_TIME], run.figure[member, c.RUN_GROWTH] = seconds, growth
         tokens = batch.prompt_tokens + batch.decodes
         total, most = total + tokens, max(most, tokens)
     if not working:
         return False
     seconds, growth, count = _slowest(run, group, count)
-    which = run.fleet[instance, TIMING]
+    which = run.fleet[instance, c.TIMING]
     seconds += shared_seconds(run.timing, which, total / members, float(most))
     end = now + lasting(seconds, growth, count)
     for place in range(members):
         member = at(run.fellows, group, place)
         figure, fleet = run.figure[member], run.fleet[member]
-        figure[RUN_TIME], figure[RUN_GROWTH], figure[RUN_END] = seconds, growth, end
-        fleet[RUNNING] = count if fleet[BATCH] > 0 else 0
-        take_pages(run, member, pages_over(run, member, fleet[ITERATIONS], fleet[RUNNING]))
+        figure[c.RUN_TIME], figure[c.RUN_GROWTH], figure[c.RUN_END] = seconds, growth, end
+        fleet[c.RUNNING] = count if fleet[c.BATCH] > 0 else 0
+        take_pages(run, member, pages_over(run, member, fleet[c.ITERATIONS], fleet[c.RUNNING]))
     run_at(run, first_fellow(run, instance), end)
     return True
 
 
-@compiled_once
+@compiled
 def _slowest(run: InferenceColumns, group: int, count: int) -> tuple[float, float, int]:
     """(seconds, growth, iterations for which it stays the slowest), of the member that all wait for."""
     first = at(run.fellows, group, 0)
-    seconds, growth = run.figure[first, RUN_TIME], run.figure[first, RUN_GROWTH]
+    seconds, growth = run.figure[first, c.RUN_TIME], run.figure[first, c.RUN_GROWTH]
     for place in range(1, run.fellows.size[group]):
         figure = run.figure[at(run.fellows, group, place)]
-        if figure[RUN_TIME] > seconds or (figure[RUN_TIME] == seconds and figure[RUN_GROWTH] > growth):
-            seconds, growth = figure[RUN_TIME], figure[RUN_GROWTH]
+        if figure[c.RUN_TIME] > seconds or (figure[c.RUN_TIME] == seconds and figure[c.RUN_GROWTH] > growth):
+            seconds, growth = figure[c.RUN_TIME], figure[c.RUN_GROWTH]
     for place in range(run.fellows.size[group]):
         figure = run.figure[at(run.fellows, group, place)]
-        if figure[RUN_GROWTH] > growth:
-            count = min(count, int((seconds - figure[RUN_TIME]) / (figure[RUN_GROWTH] - growth)) + 1)
+        if figure[c.RUN_GROWTH] > growth:
+            count = min(count, int((seconds - figure[c.RUN_TIME]) / (figure[c.RUN_GROWTH] - growth)) + 1)
     return seconds, growth, count

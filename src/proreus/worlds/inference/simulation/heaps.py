@@ -10,15 +10,8 @@ import math
 
 from proreus.kernels.arrays import F64, I64
 from proreus.kernels.jit import compiled
-from proreus.worlds.inference.simulation.columns import (
-    DECODES,
-    EVENTS_WAITING,
-    FINISH,
-    NOBODY,
-    PLACE,
-    REQUEST,
-    InferenceColumns,
-)
+from proreus.worlds.inference.simulation import columns as c
+from proreus.worlds.inference.simulation.columns import InferenceColumns
 
 _LIFE, _TRANSFER = 1 << 40, 1 << 41
 
@@ -38,13 +31,13 @@ def life_at(run: InferenceColumns, instance: int, when: float) -> None:
 @compiled
 def transfer_at(run: InferenceColumns, slot: int, when: float) -> None:
     """The transfer of a request ends, or tries again, then."""
-    _set(run, 2 * run.fleet.shape[0] + slot, when, _TRANSFER + run.slot[slot, REQUEST])
+    _set(run, 2 * run.fleet.shape[0] + slot, when, _TRANSFER + run.slot[slot, c.REQUEST])
 
 
 @compiled
 def runs(run: InferenceColumns, instance: int) -> bool:
     """Whether iterations of an instance are to end."""
-    return bool(run.event_place[instance] != NOBODY)
+    return bool(run.event_place[instance] != c.NOBODY)
 
 
 @compiled
@@ -68,8 +61,8 @@ def no_transfer(run: InferenceColumns, slot: int) -> None:
 @compiled
 def next_event(run: InferenceColumns) -> tuple[float, int]:
     """(when, who): instances, then their lives, then slots; infinity where nothing is to happen."""
-    if run.tally[EVENTS_WAITING] == 0:
-        return math.inf, NOBODY
+    if run.tally[c.EVENTS_WAITING] == 0:
+        return math.inf, c.NOBODY
     actor = run.event_heap[0]
     return run.event_at[actor], int(actor)
 
@@ -78,23 +71,23 @@ def next_event(run: InferenceColumns) -> tuple[float, int]:
 def _set(run: InferenceColumns, actor: int, when: float, rank: int) -> None:
     times, ranks, heap, place = run.event_at, run.event_rank, run.event_heap, run.event_place
     times[actor], ranks[actor] = when, rank
-    if place[actor] == NOBODY:
-        size = run.tally[EVENTS_WAITING]
+    if place[actor] == c.NOBODY:
+        size = run.tally[c.EVENTS_WAITING]
         heap[size], place[actor] = actor, size
-        run.tally[EVENTS_WAITING] = size + 1
+        run.tally[c.EVENTS_WAITING] = size + 1
     _up(times, ranks, heap, place, place[actor])
-    _down(times, ranks, heap, place, (place[actor], run.tally[EVENTS_WAITING]))
+    _down(times, ranks, heap, place, (place[actor], run.tally[c.EVENTS_WAITING]))
 
 
 @compiled
 def _drop(run: InferenceColumns, actor: int) -> None:
     times, ranks, heap, place = run.event_at, run.event_rank, run.event_heap, run.event_place
     at = place[actor]
-    if at == NOBODY:
+    if at == c.NOBODY:
         return
-    size = run.tally[EVENTS_WAITING] - 1
-    run.tally[EVENTS_WAITING] = size
-    place[actor] = NOBODY
+    size = run.tally[c.EVENTS_WAITING] - 1
+    run.tally[c.EVENTS_WAITING] = size
+    place[actor] = c.NOBODY
     if at < size:
         last = heap[size]
         heap[at], place[last] = last, at
@@ -138,8 +131,8 @@ def _before(times: F64, ranks: I64, one: int, other: int) -> bool:
 @compiled
 def decode(run: InferenceColumns, instance: int, slot: int) -> None:
     """The request decodes in the batch of the instance; its FINISH is set."""
-    size = run.fleet[instance, DECODES]
-    run.fleet[instance, DECODES] = size + 1
+    size = run.fleet[instance, c.DECODES]
+    run.fleet[instance, c.DECODES] = size + 1
     run.finishing[instance, size] = slot
     _rise(run.slot, run.finishing[instance], size)
 
@@ -147,15 +140,15 @@ def decode(run: InferenceColumns, instance: int, slot: int) -> None:
 @compiled
 def decode_no_more(run: InferenceColumns, instance: int, slot: int) -> None:
     """It is taken out of the batch."""
-    size = run.fleet[instance, DECODES] - 1
-    run.fleet[instance, DECODES] = size
+    size = run.fleet[instance, c.DECODES] - 1
+    run.fleet[instance, c.DECODES] = size
     slots, heap = run.slot, run.finishing[instance]
-    at = slots[slot, PLACE]
+    at = slots[slot, c.PLACE]
     if at < size:
         last = heap[size]
-        heap[at], slots[last, PLACE] = last, at
+        heap[at], slots[last, c.PLACE] = last, at
         _rise(slots, heap, at)
-        _sink(slots, heap, slots[last, PLACE], size)
+        _sink(slots, heap, slots[last, c.PLACE], size)
 
 
 @compiled
@@ -165,9 +158,9 @@ def _rise(slots: I64, heap: I64, at: int) -> None:
         above = heap[(at - 1) >> 1]
         if not _earlier(slots, slot, above):
             break
-        heap[at], slots[above, PLACE] = above, at
+        heap[at], slots[above, c.PLACE] = above, at
         at = (at - 1) >> 1
-    heap[at], slots[slot, PLACE] = slot, at
+    heap[at], slots[slot, c.PLACE] = slot, at
 
 
 @compiled
@@ -180,12 +173,12 @@ def _sink(slots: I64, heap: I64, at: int, size: int) -> None:
         below = heap[child]
         if not _earlier(slots, below, slot):
             break
-        heap[at], slots[below, PLACE] = below, at
+        heap[at], slots[below, c.PLACE] = below, at
         at = child
-    heap[at], slots[slot, PLACE] = slot, at
+    heap[at], slots[slot, c.PLACE] = slot, at
 
 
 @compiled
 def _earlier(slots: I64, one: int, other: int) -> bool:
-    first, second = slots[one, FINISH], slots[other, FINISH]
-    return bool(first < second or (first == second and slots[one, REQUEST] < slots[other, REQUEST]))
+    first, second = slots[one, c.FINISH], slots[other, c.FINISH]
+    return bool(first < second or (first == second and slots[one, c.REQUEST] < slots[other, c.REQUEST]))

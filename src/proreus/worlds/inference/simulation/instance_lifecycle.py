@@ -10,61 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from proreus.kernels.jit import compiled
+from proreus.worlds.inference.simulation import columns as c
 from proreus.worlds.inference.simulation.allocation import arriving_need, count_out, stopping_time
-from proreus.worlds.inference.simulation.columns import (
-    ACTIVE,
-    ACTIVE_AT,
-    BATCH,
-    BOUND,
-    BUSY,
-    CONTEXT,
-    DECODE,
-    DECODES,
-    DRAINED_SINCE,
-    DRAINING,
-    FINISH,
-    FIRST,
-    FREE,
-    ITERATIONS,
-    KIND,
-    LAST,
-    LEFT,
-    LOADING,
-    LOADING_SECONDS,
-    MEMORY,
-    MOVING,
-    NOBODY,
-    ORDERED_AT,
-    OUTPUT,
-    PARTIAL,
-    PAUSING,
-    PHASE,
-    PLANNED_TOKENS,
-    PREFILL,
-    PREFILL_BUSY,
-    PROMPT,
-    PROMPT_AT,
-    PROMPTS_TO_DO,
-    PROVISIONING,
-    REQUEST,
-    ROUTING,
-    RUN_END,
-    RUN_GROWTH,
-    RUN_TIME,
-    RUNNING,
-    SPENT_BUSY,
-    SPENT_PREFILL,
-    SPENT_SECONDS,
-    STATUS,
-    STOPPED,
-    TAG,
-    TO_MOVE,
-    TOKEN_AT,
-    TOKENS_TO_DO,
-    WARMING,
-    WARMING_SECONDS,
-    InferenceColumns,
-)
+from proreus.worlds.inference.simulation.columns import InferenceColumns
 from proreus.worlds.inference.simulation.heaps import life_at, no_life, no_run, no_transfer
 from proreus.worlds.inference.simulation.iteration_time import completed, lasting
 from proreus.worlds.inference.simulation.lists import remove
@@ -79,20 +27,20 @@ def life_goes_on(run: InferenceColumns, instance: int, now: float) -> None:
     """The next step of its start, or its end."""
     no_life(run, instance)
     fleet, figure = run.fleet[instance], run.figure[instance]
-    if fleet[STATUS] == PROVISIONING:
-        fleet[STATUS] = LOADING
-        life_at(run, instance, now + figure[LOADING_SECONDS])
-    elif fleet[STATUS] == LOADING:
-        fleet[STATUS] = WARMING
-        life_at(run, instance, now + figure[WARMING_SECONDS])
-    elif fleet[STATUS] == WARMING:
-        fleet[STATUS] = ACTIVE
-        figure[ACTIVE_AT] = now
-        move(run, instance, fleet[TAG])
+    if fleet[c.STATUS] == c.PROVISIONING:
+        fleet[c.STATUS] = c.LOADING
+        life_at(run, instance, now + figure[c.LOADING_SECONDS])
+    elif fleet[c.STATUS] == c.LOADING:
+        fleet[c.STATUS] = c.WARMING
+        life_at(run, instance, now + figure[c.WARMING_SECONDS])
+    elif fleet[c.STATUS] == c.WARMING:
+        fleet[c.STATUS] = c.ACTIVE
+        figure[c.ACTIVE_AT] = now
+        move(run, instance, fleet[c.TAG])
         join(run, instance)
         if run.routed.size[0] > 0:
-            run.tally[ROUTING] = 0
-    elif fleet[STATUS] == DRAINING:
+            run.tally[c.ROUTING] = 0
+    elif fleet[c.STATUS] == c.DRAINING:
         stop(run, instance, now)
 
 
@@ -100,13 +48,13 @@ def life_goes_on(run: InferenceColumns, instance: int, now: float) -> None:
 def drain(run: InferenceColumns, instance: int, now: float) -> None:
     """It gets no more work and stops when it has none; one that has not begun to work stops at once."""
     fleet = run.fleet[instance]
-    if fleet[STATUS] != ACTIVE:
+    if fleet[c.STATUS] != c.ACTIVE:
         stop(run, instance, now)
         return
-    fleet[STATUS] = DRAINING
-    run.figure[instance, DRAINED_SINCE] = now
-    move(run, instance, NOBODY)
-    if fleet[BOUND] == 0:
+    fleet[c.STATUS] = c.DRAINING
+    run.figure[instance, c.DRAINED_SINCE] = now
+    move(run, instance, c.NOBODY)
+    if fleet[c.BOUND] == 0:
         life_at(run, instance, stopping_time(run, instance, now))
 
 
@@ -114,11 +62,11 @@ def drain(run: InferenceColumns, instance: int, now: float) -> None:
 def stop(run: InferenceColumns, instance: int, now: float) -> None:
     """It is gone, and what it cost is written down."""
     fleet, figure = run.fleet[instance], run.figure[instance]
-    spent = run.spent[fleet[KIND]]
-    spent[SPENT_SECONDS] += now - figure[ORDERED_AT]
-    spent[SPENT_BUSY] += figure[BUSY]
-    spent[SPENT_PREFILL] += figure[PREFILL_BUSY]
-    fleet[STATUS] = STOPPED
+    spent = run.spent[fleet[c.KIND]]
+    spent[c.SPENT_SECONDS] += now - figure[c.ORDERED_AT]
+    spent[c.SPENT_BUSY] += figure[c.BUSY]
+    spent[c.SPENT_PREFILL] += figure[c.PREFILL_BUSY]
+    fleet[c.STATUS] = c.STOPPED
     no_life(run, instance)
     leave(run, instance)
     no_run(run, instance)
@@ -127,19 +75,19 @@ def stop(run: InferenceColumns, instance: int, now: float) -> None:
 @compiled
 def lose(run: InferenceColumns, instance: int, now: float) -> None:
     """It is taken away with all that it holds, as a spot machine is."""
-    move(run, instance, NOBODY)
+    move(run, instance, c.NOBODY)
     _note_what_was_generated(run, instance, now)
     stop(run, instance, now)
     _forget_queues(run, instance)
-    order = np.argsort(run.slot[:, REQUEST])
+    order = np.argsort(run.slot[:, c.REQUEST])
     for place in range(order.size):
         slot = order[place]
-        if run.slot[slot, PHASE] == FREE:
+        if run.slot[slot, c.PHASE] == c.FREE:
             continue
-        has_prompt = run.slot[slot, PROMPT_AT] == instance and run.slot[slot, PHASE] != DECODE
+        has_prompt = run.slot[slot, c.PROMPT_AT] == instance and run.slot[slot, c.PHASE] != c.DECODE
         if has_prompt:
             _lose_prompt(run, slot, instance, now)
-        elif run.slot[slot, TOKEN_AT] == instance:
+        elif run.slot[slot, c.TOKEN_AT] == instance:
             _lose_tokens(run, slot, now)
 
 
@@ -147,17 +95,17 @@ def lose(run: InferenceColumns, instance: int, now: float) -> None:
 def _note_what_was_generated(run: InferenceColumns, instance: int, now: float) -> None:
     """Tokens of the iterations that are over have reached their users."""
     fleet, figure = run.fleet[instance], run.figure[instance]
-    if fleet[RUNNING] > 0:
-        seconds, growth, count = figure[RUN_TIME], figure[RUN_GROWTH], fleet[RUNNING]
-        elapsed = now - (figure[RUN_END] - lasting(seconds, growth, count))
+    if fleet[c.RUNNING] > 0:
+        seconds, growth, count = figure[c.RUN_TIME], figure[c.RUN_GROWTH], fleet[c.RUNNING]
+        elapsed = now - (figure[c.RUN_END] - lasting(seconds, growth, count))
         done = min(max(completed(seconds, growth, elapsed), 0), count - 1)
-        fleet[ITERATIONS] += done
-        figure[BUSY] += elapsed
+        fleet[c.ITERATIONS] += done
+        figure[c.BUSY] += elapsed
         if run.prefilling.size[instance] > 0:
-            figure[PREFILL_BUSY] += elapsed
-    for place in range(fleet[DECODES]):
+            figure[c.PREFILL_BUSY] += elapsed
+    for place in range(fleet[c.DECODES]):
         slot = run.finishing[instance, place]
-        run.slot[slot, LEFT] = run.slot[slot, FINISH] - fleet[ITERATIONS]
+        run.slot[slot, c.LEFT] = run.slot[slot, c.FINISH] - fleet[c.ITERATIONS]
 
 
 @compiled
@@ -166,21 +114,30 @@ def _forget_queues(run: InferenceColumns, instance: int) -> None:
         lists.begin[instance], lists.size[instance] = 0, 0
     run.phases[instance] = 0
     fleet = run.fleet[instance]
-    for field in (BATCH, DECODES, CONTEXT, RUNNING, PAUSING, BOUND, PROMPTS_TO_DO, TOKENS_TO_DO):
+    for field in (
+        c.BATCH,
+        c.DECODES,
+        c.CONTEXT,
+        c.RUNNING,
+        c.PAUSING,
+        c.BOUND,
+        c.PROMPTS_TO_DO,
+        c.TOKENS_TO_DO,
+    ):
         fleet[field] = 0
-    fleet[FIRST], fleet[LAST], fleet[PARTIAL] = NOBODY, NOBODY, NOBODY
+    fleet[c.FIRST], fleet[c.LAST], fleet[c.PARTIAL] = c.NOBODY, c.NOBODY, c.NOBODY
 
 
 @compiled
 def _lose_prompt(run: InferenceColumns, slot: int, instance: int, now: float) -> None:
     """Its prompt, or the KV of it, was on the instance; where its tokens were to go nobody expects it now."""
-    there = run.slot[slot, TOKEN_AT]
-    if there != instance and there != NOBODY:
-        run.fleet[there, PLANNED_TOKENS] -= 1
-        if run.slot[slot, PHASE] == MOVING:
+    there = run.slot[slot, c.TOKEN_AT]
+    if there != instance and there != c.NOBODY:
+        run.fleet[there, c.PLANNED_TOKENS] -= 1
+        if run.slot[slot, c.PHASE] == c.MOVING:
             end_flow(run, slot, now)
-            run.fleet[there, MEMORY] -= arriving_need(run, there, slot)
-        elif run.slot[slot, PHASE] == TO_MOVE:
+            run.fleet[there, c.MEMORY] -= arriving_need(run, there, slot)
+        elif run.slot[slot, c.PHASE] == c.TO_MOVE:
             remove(run.inbound, there, slot)
         count_out(run, slot, there, now)
         use_free_room(run, there, now)
@@ -192,18 +149,18 @@ def _lose_prompt(run: InferenceColumns, slot: int, instance: int, now: float) ->
 def _lose_tokens(run: InferenceColumns, slot: int, now: float) -> None:
     """Its tokens were, or were to be, on the instance."""
     row = run.slot[slot]
-    phase = row[PHASE]
-    if phase == DECODE:
-        done = row[OUTPUT] - row[LEFT]
-        row[PROMPT], row[OUTPUT] = row[PROMPT] + done, row[LEFT]
+    phase = row[c.PHASE]
+    if phase == c.DECODE:
+        done = row[c.OUTPUT] - row[c.LEFT]
+        row[c.PROMPT], row[c.OUTPUT] = row[c.PROMPT] + done, row[c.LEFT]
         begin_again(run, slot)
         return
-    if phase == MOVING:
+    if phase == c.MOVING:
         end_flow(run, slot, now)
-    row[TOKEN_AT] = NOBODY
-    if phase == PREFILL:
+    row[c.TOKEN_AT] = c.NOBODY
+    if phase == c.PREFILL:
         return  # another instance is found when the prompt is done
     no_transfer(run, slot)
-    here = row[PROMPT_AT]
+    here = row[c.PROMPT_AT]
     if not ship_to_another(run, slot, now):
         use_free_room(run, here, now)

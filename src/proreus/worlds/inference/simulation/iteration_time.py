@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from proreus.kernels.arrays import F64, I64
-from proreus.kernels.jit import compiled, compiled_once
+from proreus.kernels.jit import compiled
 from proreus.kernels.structs import packable
 from proreus.worlds.inference.model.timings import (
     CHUNK_KNOTS,
@@ -148,12 +148,12 @@ def attention_seconds(
     return low + d_share * (high - low), (high - low) / width
 
 
-@compiled_once
+@compiled
 def _knot(place: int, first: int) -> float:
     return 0.0 if place == 0 else float(first << (place - 1))
 
 
-@compiled_once
+@compiled
 def _cell(value: float, first: int, knots: int) -> tuple[int, float]:
     """(the knot below, the share of the way to the next one); more than one beyond the last knot."""
     place = 0

@@ -5,31 +5,9 @@ from __future__ import annotations
 import math
 
 from proreus.kernels.jit import compiled, compiled_inline
+from proreus.worlds.inference.simulation import columns as c
 from proreus.worlds.inference.simulation.allocation import take_slot
-from proreus.worlds.inference.simulation.columns import (
-    ALL_DONE,
-    BEFORE_TRACE,
-    CIRCLE,
-    EVENTS,
-    FREE_SLOTS,
-    LOG_FULL,
-    MORE_TO_COME,
-    MOST_BOUND,
-    NEEDS_QUEUES,
-    NEEDS_REQUESTS,
-    NEEDS_SLOTS,
-    NEXT_REQUEST,
-    NOBODY,
-    OUTPUT,
-    PROMPT,
-    ROUTING,
-    ROWS,
-    TIME_UP,
-    W_ARRIVED,
-    W_OUTPUT_TOKENS,
-    W_PROMPT_TOKENS,
-    InferenceColumns,
-)
+from proreus.worlds.inference.simulation.columns import InferenceColumns
 from proreus.worlds.inference.simulation.heaps import next_event
 from proreus.worlds.inference.simulation.instance_lifecycle import life_goes_on
 from proreus.worlds.inference.simulation.kv_deadlock import break_circle
@@ -53,27 +31,27 @@ def advance(run: InferenceColumns, until: float) -> int:
     """
     instances = run.fleet.shape[0]
     while True:
-        if run.tally[ROWS] + run.picked.size + _MARGIN > run.log.shape[0]:
-            return LOG_FULL
-        if 2 * run.tally[MOST_BOUND] + _MARGIN > run.pending.cells.shape[1]:
-            return NEEDS_QUEUES
-        if run.tally[ROUTING] != NOBODY:
+        if run.tally[c.ROWS] + run.picked.size + _MARGIN > run.log.shape[0]:
+            return c.LOG_FULL
+        if 2 * run.tally[c.MOST_BOUND] + _MARGIN > run.pending.cells.shape[1]:
+            return c.NEEDS_QUEUES
+        if run.tally[c.ROUTING] != c.NOBODY:
             route_one_who_waits(run, run.clock[0])
             continue
-        if run.tally[CIRCLE]:
+        if run.tally[c.CIRCLE]:
             break_circle(run, run.clock[0])
             continue
         when, actor = next_event(run)
-        request = run.tally[NEXT_REQUEST]
-        place = request - run.tally[BEFORE_TRACE]
-        if place == run.trace.arrival.size and run.tally[MORE_TO_COME]:
-            return NEEDS_REQUESTS
+        request = run.tally[c.NEXT_REQUEST]
+        place = request - run.tally[c.BEFORE_TRACE]
+        if place == run.trace.arrival.size and run.tally[c.MORE_TO_COME]:
+            return c.NEEDS_REQUESTS
         arrival = run.trace.arrival[place] if place < run.trace.arrival.size else math.inf
         if min(when, arrival) >= until:
             run.clock[0] = max(run.clock[0], until) if until < math.inf else run.clock[0]
-            return TIME_UP if until < math.inf else ALL_DONE
+            return c.TIME_UP if until < math.inf else c.ALL_DONE
         if when <= arrival:
-            run.tally[EVENTS] += 1
+            run.tally[c.EVENTS] += 1
             run.clock[0] = when
             if actor < instances:
                 iterations_end(run, actor, when)
@@ -82,19 +60,19 @@ def advance(run: InferenceColumns, until: float) -> int:
             else:
                 transfer_ends(run, actor - 2 * instances, when)
             continue
-        if run.tally[FREE_SLOTS] == 0:
-            return NEEDS_SLOTS
-        run.tally[EVENTS] += 1
+        if run.tally[c.FREE_SLOTS] == 0:
+            return c.NEEDS_SLOTS
+        run.tally[c.EVENTS] += 1
         run.clock[0] = arrival
         _arrival(run, request, arrival)
 
 
 @compiled_inline
 def _arrival(run: InferenceColumns, request: int, now: float) -> None:
-    run.tally[NEXT_REQUEST] = request + 1
+    run.tally[c.NEXT_REQUEST] = request + 1
     slot = take_slot(run, request)
-    run.counts[W_ARRIVED] += 1
-    run.counts[W_PROMPT_TOKENS] += run.slot[slot, PROMPT]
-    run.counts[W_OUTPUT_TOKENS] += run.slot[slot, OUTPUT]
+    run.counts[c.W_ARRIVED] += 1
+    run.counts[c.W_PROMPT_TOKENS] += run.slot[slot, c.PROMPT]
+    run.counts[c.W_OUTPUT_TOKENS] += run.slot[slot, c.OUTPUT]
     if not route(run, slot, now):
         wait_at_router(run, slot, now)

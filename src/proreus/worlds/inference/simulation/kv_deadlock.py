@@ -11,21 +11,9 @@ import numpy as np
 
 from proreus.kernels.arrays import Bool
 from proreus.kernels.jit import compiled, compiled_inline
+from proreus.worlds.inference.simulation import columns as c
 from proreus.worlds.inference.simulation.allocation import count_out, forget, unbind
-from proreus.worlds.inference.simulation.columns import (
-    CIRCLE,
-    MOVING,
-    NOBODY,
-    PHASE,
-    PLANNED_TOKENS,
-    PREEMPTIONS,
-    PROMPT_AT,
-    REQUEST,
-    ROUTING,
-    TO_MOVE,
-    TOKEN_AT,
-    InferenceColumns,
-)
+from proreus.worlds.inference.simulation.columns import InferenceColumns
 from proreus.worlds.inference.simulation.lists import append, remove
 from proreus.worlds.inference.simulation.request_lifecycle import use_free_room
 
@@ -34,25 +22,25 @@ from proreus.worlds.inference.simulation.request_lifecycle import use_free_room
 def break_circle(run: InferenceColumns, now: float) -> None:
     """One request of a circle begins again, and we look once more; or there is none."""
     stuck = _stuck(run)
-    youngest = NOBODY
+    youngest = c.NOBODY
     for slot in range(run.slot.shape[0]):
         row = run.slot[slot]
-        if row[PHASE] != TO_MOVE or not stuck[row[PROMPT_AT]]:
+        if row[c.PHASE] != c.TO_MOVE or not stuck[row[c.PROMPT_AT]]:
             continue
-        if youngest == NOBODY or row[REQUEST] > run.slot[youngest, REQUEST]:
+        if youngest == c.NOBODY or row[c.REQUEST] > run.slot[youngest, c.REQUEST]:
             youngest = slot
-    if youngest == NOBODY:
-        run.tally[CIRCLE] = 0
+    if youngest == c.NOBODY:
+        run.tally[c.CIRCLE] = 0
         return
-    here, there = run.slot[youngest, PROMPT_AT], run.slot[youngest, TOKEN_AT]
-    run.fleet[there, PLANNED_TOKENS] -= 1
+    here, there = run.slot[youngest, c.PROMPT_AT], run.slot[youngest, c.TOKEN_AT]
+    run.fleet[there, c.PLANNED_TOKENS] -= 1
     remove(run.inbound, there, youngest)
     count_out(run, youngest, there, now)
     unbind(run, youngest, here, now)
-    run.slot[youngest, PREEMPTIONS] += 1
+    run.slot[youngest, c.PREEMPTIONS] += 1
     forget(run, youngest)
     append(run.routed, 0, youngest)
-    run.tally[ROUTING] = 0
+    run.tally[c.ROUTING] = 0
     use_free_room(run, here, now)
 
 
@@ -62,16 +50,16 @@ def _stuck(run: InferenceColumns) -> Bool:
     instances = run.fleet.shape[0]
     stuck = np.zeros(instances, dtype=np.bool_)
     for instance in range(instances):
-        stuck[instance] = run.inbound.size[instance] > 0 and run.event_place[instance] == NOBODY
+        stuck[instance] = run.inbound.size[instance] > 0 and run.event_place[instance] == c.NOBODY
     for slot in range(run.slot.shape[0]):
-        if run.slot[slot, PHASE] == MOVING:
-            stuck[run.slot[slot, PROMPT_AT]] = stuck[run.slot[slot, TOKEN_AT]] = False
+        if run.slot[slot, c.PHASE] == c.MOVING:
+            stuck[run.slot[slot, c.PROMPT_AT]] = stuck[run.slot[slot, c.TOKEN_AT]] = False
     changed = True
     while changed:
         changed = False
         for slot in range(run.slot.shape[0]):
             row = run.slot[slot]
-            if row[PHASE] == TO_MOVE and stuck[row[PROMPT_AT]] and not stuck[row[TOKEN_AT]]:
-                stuck[row[PROMPT_AT]] = False
+            if row[c.PHASE] == c.TO_MOVE and stuck[row[c.PROMPT_AT]] and not stuck[row[c.TOKEN_AT]]:
+                stuck[row[c.PROMPT_AT]] = False
                 changed = True
     return stuck

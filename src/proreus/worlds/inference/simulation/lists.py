@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from proreus.kernels.arrays import I64
-from proreus.kernels.jit import compiled_once
+from proreus.kernels.jit import compiled
 from proreus.kernels.structs import packable
 
 
@@ -35,19 +35,19 @@ def with_room(lists: Lists, room: int) -> Lists:
     return grown
 
 
-@compiled_once
+@compiled
 def at(lists: Lists, row: int, place: int) -> int:
     """The number at that place."""
     return int(lists.cells[row, lists.begin[row] + place])
 
 
-@compiled_once
+@compiled
 def append(lists: Lists, row: int, value: int) -> None:
     """At the end."""
     insert(lists, row, lists.size[row], value)
 
 
-@compiled_once
+@compiled
 def insert(lists: Lists, row: int, place: int, value: int) -> None:
     """Before what stands there."""
     cells, begin, size = lists.cells, lists.begin[row], lists.size[row]
@@ -65,7 +65,7 @@ def insert(lists: Lists, row: int, place: int, value: int) -> None:
     lists.size[row] = size + 1
 
 
-@compiled_once
+@compiled
 def remove_at(lists: Lists, row: int, place: int) -> None:
     """What stands there."""
     cells, begin, size = lists.cells, lists.begin[row], lists.size[row]
@@ -77,7 +77,7 @@ def remove_at(lists: Lists, row: int, place: int) -> None:
     lists.size[row] = size - 1
 
 
-@compiled_once
+@compiled
 def remove(lists: Lists, row: int, value: int) -> bool:
     """The first of that value; false: there is none."""
     cells, begin, size = lists.cells, lists.begin[row], lists.size[row]

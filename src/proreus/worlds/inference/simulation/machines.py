@@ -170,9 +170,7 @@ def machines_of(entry: ClusterEntry, usual: InitialInstances) -> InitialInstance
             found[key] = replace(before, **{pool.role: getattr(before, pool.role) + pool.count})
     said: dict[str, Any] = {
         "scheduler": entry.scheduler or usual.scheduler,
-        "drain_check_seconds": (
-            usual.drain_check_seconds if entry.drain_check_interval is None else entry.drain_check_interval
-        ),
+        "drain_check_seconds": entry.drain_check_interval,
     }
     if not found:
         return replace(usual, model=entry.applications[0].model or usual.model, **said)

@@ -17,7 +17,7 @@ from proreus.worlds.inference.simulation.options import ControlOptions
 from proreus.worlds.inference.simulation.slowdown import LATENCIES
 
 _PERCENTILES = (50, 90, 99)
-_AS_MANY_AGAIN = 0.05
+AS_MANY_AGAIN = 0.05
 """Attainment below what is wanted that adds as many GPU-hours as there were."""
 
 
@@ -89,7 +89,7 @@ def measures_of(
     attained = float((met * _weights(rows, options)).sum()) / max(wanted, 1e-9)
     gpu_hours = spent.gpu_seconds / 3600.0
     measures = {
-        "weighed_gpu_hours": gpu_hours * (1.0 + max(options.wanted - attained, 0.0) / _AS_MANY_AGAIN),
+        "weighed_gpu_hours": gpu_hours * (1.0 + max(options.wanted - attained, 0.0) / AS_MANY_AGAIN),
         "slo_attainment": 100.0 * attained,
         "gpu_hours": gpu_hours,
         "goodput": float(met.sum()) / (hours * 3600.0),

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 
 from proreus.kernels.arrays import I64
-from proreus.model.errors import UsageError
 from proreus.worlds.inference.model.cluster import ROLES, Role
 from proreus.worlds.inference.model.decision import Scale
 from proreus.worlds.inference.model.start_up import Limits, StartUp
 from proreus.worlds.inference.simulation import columns as c
 from proreus.worlds.inference.simulation.cluster import InferenceCluster
-from proreus.worlds.inference.simulation.instance_choice import coming, kinds_by_need, last_of_models_last
+from proreus.worlds.inference.simulation.instance_choice import (
+    coming,
+    kinds_like,
+    last_of_models_last,
+)
 
+_LOG = logging.getLogger(__name__)
 _STARTING = (c.PROVISIONING, c.LOADING, c.WARMING)
 Say = Callable[[str], None]
 
@@ -77,69 +82,58 @@ class Instance:
 
 
 class ScalingManager:
-    """Scales a cluster within limits; what it does, and what it refuses, it says in a line."""
+    """Scales a cluster within limits; what it does, and what it refuses, it says in a line.
+
+    Lines go to `logging`, and to `say` where somebody listens.
+    """
 
     def __init__(
         self, cluster: InferenceCluster, limits: Limits, start: StartUp, say: Say | None = None
     ) -> None:
         self.cluster, self.limits, self.start = cluster, limits, start
-        self._say = say or (lambda line: None)
+        self._listener = say
         self._known = self._statuses()
         self.refused = 0
         """Starts for which the provider had no server."""
 
+    def _say(self, line: str) -> None:
+        _LOG.info(line)
+        if self._listener is not None:
+            self._listener(line)
+
     def scale_up_full(
         self,
-        instance_cfg: str | None = None,
-        parallelism: int | None = None,
+        instance_cfg: str | Mapping[str, Any] | None = None,
+        parallelism: int | Mapping[str, Any] | None = None,
         tag: Role = "prompt",
         server_sku: str | None = None,
-    ) -> tuple[Server, Instance] | None:
+    ) -> tuple[Server, Instance] | tuple[None, None]:
         """A new server with a new instance on it, as those of the pool that the run began with.
 
         Where the pool serves several models, the one whose instances have most planned gets it.
-        `instance_cfg` names the kind of instance; `parallelism` and `server_sku` choose one of the same model
-        by the number and the name of its GPUs. None: a limit, or the provider, has no room for it.
+        `instance_cfg` names the kind of instance or describes it as a start state does; `parallelism` (GPUs)
+        and `server_sku` (name of the GPU) choose among kinds of the same model. What no kind of the cluster
+        is like is refused by name. (None, None): a limit, or the provider, has no room for it.
         """
-        kinds = self._kinds(instance_cfg, parallelism, tag, server_sku)
-        kind = next((one for one in kinds if self._has_server(one)), kinds[0])
+        kinds = kinds_like(self.cluster, tag, instance_cfg, parallelism, server_sku)
+        kind = next((name for name in kinds if self._has_server(name)), kinds[0])
         model = self.cluster.model_number(kind)
         if self.total() >= self.limits.most_in_total:
             self._say(f"[Action Blocked] Max cluster size reached ({self.limits.most_in_total})")
-            return None
+            return None, None
         if self.count(tag, model) >= self.limits.most:
             self._say(f"[Action Blocked] Cannot add {tag}, max limit reached")
-            return None
+            return None, None
         row = self.cluster.order(kind, tag, self.start) if self._has_server(kind) else None
         if row is None:
             self.refused += 1
             self._say(f"[Action Blocked] No capacity for {kind}")
-            return None
+            return None, None
         number = int(self.cluster.run.fleet[row, c.NUMBER])
         self._known[number] = (row, c.PROVISIONING)
         self._say(f"[ScalingManager] Full scale-up: server {number} + instance {number}")
         self._say(f"[Action] Added {tag} instance {number} on server {number}")
         return Server(number), Instance(self.cluster, row, number)
-
-    def _kinds(self, named: str | None, gpus: int | None, tag: Role, gpu: str | None) -> list[str]:
-        """Those that would do, the best first."""
-        if named is not None:
-            self.cluster.model_number(named)  # refuses a name that no kind has
-            return [named]
-        usual = kinds_by_need(self.cluster, tag)
-        if gpus is None and gpu is None:
-            return usual
-        model = self.cluster.model_number(usual[0])
-        fit = [
-            kind.name
-            for kind in self.cluster.spec.kinds
-            if gpus in (None, kind.gpus)
-            and gpu in (None, kind.gpu.name)
-            and self.cluster.model_number(kind.name) == model
-        ]
-        if not fit:
-            raise UsageError(f"no kind of instance has {gpus or 'any number of'} GPUs {gpu or 'of any name'}")
-        return fit
 
     def _has_server(self, kind: str) -> bool:
         names = [instance_kind.name for instance_kind in self.cluster.spec.kinds]

@@ -8,6 +8,8 @@ curves for eight A100 at the length of the prompt, for the tokens too.
 
 from __future__ import annotations
 
+from weakref import WeakKeyDictionary
+
 import numpy as np
 
 from proreus.kernels.arrays import F64, I64
@@ -77,8 +79,20 @@ def _alone(cluster: InferenceCluster, kind: InstanceKind, rows: F64) -> tuple[F6
     timing, which = cluster.run.timing, cluster.timing_number(kind)
     lengths, place = np.unique(prompt, return_inverse=True)
     seconds = prompt_seconds(timing, which, chunk, lengths)[place]
-    passed = decode_seconds(timing, which, longest)
+    passed = _decoding(cluster, timing, which, longest)
     return seconds, passed[prompt + output - 1] - passed[prompt]
+
+
+_DECODING: WeakKeyDictionary[InferenceCluster, dict[int, F64]] = WeakKeyDictionary()
+
+
+def _decoding(cluster: InferenceCluster, timing: Timing, which: int, longest: int) -> F64:
+    """`decode_seconds` of a cluster, worked out once for all requests of its trace."""
+    known = _DECODING.setdefault(cluster, {})
+    if which not in known or len(known[which]) <= longest:
+        most = int((cluster.trace.prompt + cluster.trace.output).max())
+        known[which] = decode_seconds(timing, which, max(longest, most))
+    return known[which]
 
 
 @compiled

@@ -53,7 +53,7 @@ class InferenceRun:
     def __init__(
         self, trace: RequestTrace, spec: ClusterSpec, timings: Timings, options: ControlOptions, seed: int
     ) -> None:
-        self._options, self._seed = options, seed
+        self.options, self._seed = options, seed
         self.cluster = InferenceCluster(spec, trace, timings, seed, options.limits.most_in_total)
         self.lines: list[str] = []
         """What the scaling manager said."""
@@ -62,6 +62,8 @@ class InferenceRun:
         self._collector = Collector(self.cluster, options)
         self._pictures = Pictures(self.cluster)
         self._horizon = math.ceil((trace.arrival[-1] + 1e-9) / options.interval) * options.interval
+        self.interval: Interval | None = None
+        """What happened between the last decision and now; None before the first."""
         self._changes: list[Scale] = []
         self._rows: list[tuple[object, ...]] = []
         self._spent = Spending()
@@ -87,7 +89,7 @@ class InferenceRun:
 
     def _next_loss(self, before: float) -> tuple[float, int] | None:
         """(when, which) instance is lost next."""
-        if self._options.spot_seconds == 0.0:
+        if self.options.spot_seconds == 0.0:
             return None
         fleet, figure = self.cluster.run.fleet, self.cluster.run.figure
         losses = [
@@ -100,7 +102,7 @@ class InferenceRun:
         return max(soonest[0], self.cluster.now), soonest[1]
 
     def _life_of(self, number: int) -> float:
-        return float(np.random.default_rng([self._seed, number]).exponential(self._options.spot_seconds))
+        return float(np.random.default_rng([self._seed, number]).exponential(self.options.spot_seconds))
 
     def next_decision(self) -> InferenceObservation | None:
         """The cluster at the end of an interval; None when the last one is over."""
@@ -118,8 +120,9 @@ class InferenceRun:
         before, ended = self._spent, self.cluster.ended
         self._note(seen, change)
         self.manager.carry_out(change)
-        self._go_to(seen.now + self._options.interval)
-        return self._options.objectives.reward(self._interval(change, before, ended))
+        self._go_to(seen.now + self.options.interval)
+        self.interval = self._interval(change, before, ended)
+        return self.options.objectives.reward(self.interval)
 
     def _meant(self, decision: object, seen: InferenceObservation) -> Scale:
         if isinstance(decision, int | np.integer) and not isinstance(decision, bool):
@@ -156,10 +159,10 @@ class InferenceRun:
 
     def _interval(self, change: Scale, before: Spending, ended: int) -> Interval:
         spent = self._spent.since(before)
-        kinds, most = self.cluster.spec.kinds, self._options.limits.most_in_total
+        kinds, most = self.cluster.spec.kinds, self.options.limits.most_in_total
         dearest = max(kind.gpus * kind.gpu.price for kind in kinds) / 3600.0
         hottest = max(kind.gpus * kind.gpu.prefill_watts for kind in kinds)
-        seconds = self._options.interval
+        seconds = self.options.interval
         return Interval(
             missed=self._missed(ended),
             cost=spent.dollars / (most * dearest * seconds),
@@ -172,8 +175,8 @@ class InferenceRun:
         rows, met = self._collector.ended
         if self.cluster.ended > ended + len(rows):  # the run is over: what was under way has ended as well
             rows = self.cluster.rows_since(ended)
-            met, _, _ = promises(rows, self._options)
-        return missed_share(rows, met, self._options)
+            met, _, _ = promises(rows, self.options)
+        return missed_share(rows, met, self.options)
 
     def subject(self) -> str:
         """The number of the decision."""
@@ -183,7 +186,7 @@ class InferenceRun:
         """What the run has come to."""
         rows, services = self.cluster.rows(), self.cluster.trace.service
         arrived = services[: int(self.cluster.run.tally[c.NEXT_REQUEST])]
-        measures = measures_of(rows, arrived, self._spent, self._changes, self._options)
+        measures = measures_of(rows, arrived, self._spent, self._changes, self.options)
         served = rows[rows[:, c.L_STATUS] == c.COMPLETED]
         measures.update(slowdown_measures(slowdowns(self.cluster, self._timings, served)))
         if self.cluster.has_prefix_caches:

@@ -24,25 +24,7 @@ from proreus.worlds.pods.policies.checkpoint_tensors import (
 )
 from proreus.worlds.pods.policies.explanation import PodPolicy
 from proreus.worlds.pods.policies.planner.policy import PlannerPolicy
-from proreus.worlds.pods.policies.rules.columns import (
-    BEST_FIT,
-    BINPACK,
-    DOT_PRODUCT,
-    FGD,
-    FLAT,
-    GPU_CLUSTERING,
-    GPU_PACKING,
-    HEAP,
-    KUBE,
-    LEAST_ALLOCATED,
-    LINEAR,
-    MOST_ALLOCATED,
-    ORDERED,
-    RANDOM,
-    REQUESTED_TO_CAPACITY,
-    ROTATING,
-    WORST_FIT,
-)
+from proreus.worlds.pods.policies.rules import columns as c
 from proreus.worlds.pods.policies.rules.policy import PairWeights, RuleOptions, RulePolicy
 from proreus.worlds.pods.policies.scorer_policy import ScorerPolicy
 from proreus.worlds.pods.policies.vector.model import SHIPPED
@@ -53,11 +35,11 @@ KubeVersion = Literal["1.34", "1.35", "1.36"]
 Strategy = Literal["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"]
 LoadScore = Literal["none", "target", "risk"]
 
-_TIES = {"ordered": ORDERED, "random": RANDOM, "rotating": ROTATING}
+_TIES = {"ordered": c.ORDERED, "random": c.RANDOM, "rotating": c.ROTATING}
 _STRATEGIES = {
-    "LeastAllocated": LEAST_ALLOCATED,
-    "MostAllocated": MOST_ALLOCATED,
-    "RequestedToCapacityRatio": REQUESTED_TO_CAPACITY,
+    "LeastAllocated": c.LEAST_ALLOCATED,
+    "MostAllocated": c.MOST_ALLOCATED,
+    "RequestedToCapacityRatio": c.REQUESTED_TO_CAPACITY,
 }
 _PLANS_WITH = "learned"
 """The policy that plays a planner's futures, where none is named."""
@@ -110,7 +92,7 @@ class PolicyOptions:
 Maker = Callable[[str, PolicyOptions, int], PodPolicy]
 
 
-def _packing(kind: int, tie: int = ORDERED, *, fixed_tie: bool = False) -> Maker:
+def _packing(kind: int, tie: int = c.ORDERED, *, fixed_tie: bool = False) -> Maker:
     """Makes a packing rule; `fixed_tie` where the tie-break is what the rule consists of."""
 
     def make(name: str, options: PolicyOptions, seed: int) -> PodPolicy:
@@ -124,7 +106,7 @@ def _kube(plus: bool) -> Maker:
     def make(name: str, options: PolicyOptions, seed: int) -> PodPolicy:
         minor = int(options.kube_version.split(".")[1])
         # Up to 1.34 equal totals are drawn by lot; from 1.35 on the root of a heap wins.
-        own_tie = RANDOM if minor <= 34 else HEAP
+        own_tie = c.RANDOM if minor <= 34 else c.HEAP
         extra = (2, 1, 0, 0) if plus else (0, 0, 0, 0)
         if plus and options.load_score == "target":
             extra = (2, 1, 1, 0)
@@ -133,7 +115,7 @@ def _kube(plus: bool) -> Maker:
         return RulePolicy(
             RuleOptions(
                 name,
-                KUBE,
+                c.KUBE,
                 own_tie if options.tie == "default" else _TIES[options.tie],
                 preempts=options.preempt,
                 seed=seed,
@@ -151,7 +133,7 @@ def _kube(plus: bool) -> Maker:
 def _planner(name: str, options: PolicyOptions, seed: int) -> PodPolicy:
     wanted = name.partition("@")[2] or _PLANS_WITH
     base = make_policy(wanted, options, seed)
-    if not isinstance(base, RulePolicy) or base.options.kind == KUBE:
+    if not isinstance(base, RulePolicy) or base.options.kind == c.KUBE:
         raise UsageError(
             f"policy {name!r}: futures are played by a packing rule or a checkpoint of es or imitate, not by "
             f"{wanted!r}"
@@ -171,8 +153,8 @@ def _adaptive(
 
 
 def _weighing(name: str, weights: PairWeights, options: PolicyOptions, seed: int) -> PodPolicy:
-    tie = ORDERED if options.tie == "default" else _TIES[options.tie]
-    return RulePolicy(RuleOptions(name, LINEAR, tie, preempts=options.preempt, seed=seed, linear=weights))
+    tie = c.ORDERED if options.tie == "default" else _TIES[options.tie]
+    return RulePolicy(RuleOptions(name, c.LINEAR, tie, preempts=options.preempt, seed=seed, linear=weights))
 
 
 def _scorer(name: str, checkpoint: Checkpoint, folder: Path, options: PolicyOptions, seed: int) -> PodPolicy:
@@ -198,16 +180,16 @@ def _admitted_model(model: str, folders: PolicyFolders) -> str:
 POLICIES = Catalogue(
     world="pods",
     rules={
-        "random": Rule("a legal node at random", _packing(FLAT, RANDOM, fixed_tie=True)),
-        "round_robin": Rule("the next legal node in rotation", _packing(FLAT, ROTATING, fixed_tie=True)),
-        "first_fit": Rule("the first legal node", _packing(FLAT, ORDERED, fixed_tie=True)),
-        "best_fit": Rule("the legal node with least left over", _packing(BEST_FIT)),
-        "worst_fit": Rule("the legal node with most left over", _packing(WORST_FIT)),
-        "dot_prod": Rule("least alignment of demand and what is left, as published", _packing(DOT_PRODUCT)),
-        "gpu_packing": Rule("shared GPUs first, then used nodes, then empty ones", _packing(GPU_PACKING)),
-        "gpu_clustering": Rule("pods of one GPU kind together", _packing(GPU_CLUSTERING)),
-        "fgd": Rule("fragmentation gradient descent", _packing(FGD)),
-        "binpack": Rule("Volcano's binpack: the fullest node", _packing(BINPACK)),
+        "random": Rule("a legal node at random", _packing(c.FLAT, c.RANDOM, fixed_tie=True)),
+        "round_robin": Rule("the next legal node in rotation", _packing(c.FLAT, c.ROTATING, fixed_tie=True)),
+        "first_fit": Rule("the first legal node", _packing(c.FLAT, c.ORDERED, fixed_tie=True)),
+        "best_fit": Rule("the legal node with least left over", _packing(c.BEST_FIT)),
+        "worst_fit": Rule("the legal node with most left over", _packing(c.WORST_FIT)),
+        "dot_prod": Rule("least alignment of demand and what is left, as published", _packing(c.DOT_PRODUCT)),
+        "gpu_packing": Rule("shared GPUs first, then used nodes, then empty ones", _packing(c.GPU_PACKING)),
+        "gpu_clustering": Rule("pods of one GPU kind together", _packing(c.GPU_CLUSTERING)),
+        "fgd": Rule("fragmentation gradient descent", _packing(c.FGD)),
+        "binpack": Rule("Volcano's binpack: the fullest node", _packing(c.BINPACK)),
         "vector": Rule(
             "a model over the k8s simulator's vector, through that simulator's plugin",
             _vector,

@@ -32,7 +32,7 @@ _Changes = tuple[str, int, list[tuple[int, Any]]]
 
 
 class PodCodec:
-    """This side; see `apart.Codec`."""
+    """This side; see `isolated_policy.Codec`."""
 
     target = f"{__name__}:PodShown"
 

@@ -10,24 +10,8 @@ from __future__ import annotations
 import math
 
 from proreus.kernels.jit import compiled
-from proreus.worlds.pods.simulation.columns import (
-    ALIVE,
-    ATTEMPT_LIMIT,
-    DECISIONS,
-    DONE,
-    DROP_FAILURES,
-    EVICTIONS,
-    FAILED,
-    NEXT_ARRIVAL,
-    PLACEMENTS,
-    POOL_SIZE,
-    POOLED,
-    REJECTED,
-    REQUEUE_EVICTED,
-    RUNNING,
-    TICKED,
-    Run,
-)
+from proreus.worlds.pods.simulation import columns as cols
+from proreus.worlds.pods.simulation.columns import Run
 from proreus.worlds.pods.simulation.heap import heap_drop, heap_pop, heap_push
 from proreus.worlds.pods.simulation.queue import (
     activate,
@@ -71,17 +55,17 @@ def advance(cluster: Cluster, state: State, run: Run) -> int:
             return FINISHED
         second = math.floor(run.clock[0])
         move_clock(run, time)
-        if run.options[TICKED]:
+        if run.options[cols.TICKED]:
             if math.floor(time) > second:  # arrivals may come between ticks
                 _tick(cluster, state, run)
         else:
             while run.running.size[0] > 0 and run.running.first[run.running.order[0]] <= time:
                 _finish(cluster, state, run, run.running.order[0])
-        while run.counters[NEXT_ARRIVAL] < run.arrival.shape[0]:
-            pod = run.counters[NEXT_ARRIVAL]
+        while run.counters[cols.NEXT_ARRIVAL] < run.arrival.shape[0]:
+            pod = run.counters[cols.NEXT_ARRIVAL]
             if run.arrival[pod] > time:
                 break
-            run.counters[NEXT_ARRIVAL] += 1
+            run.counters[cols.NEXT_ARRIVAL] += 1
             c = cluster.pod_class[pod]
             run.arrived[0] += cluster.classes.gpu_num[c] * cluster.classes.gpu_milli[c]
             expect(cluster, state, c, 1)
@@ -97,12 +81,12 @@ def advance(cluster: Cluster, state: State, run: Run) -> int:
 @compiled
 def _next_time(run: Run) -> float:
     time = math.inf
-    if run.counters[NEXT_ARRIVAL] < run.arrival.shape[0]:
-        time = run.arrival[run.counters[NEXT_ARRIVAL]]
+    if run.counters[cols.NEXT_ARRIVAL] < run.arrival.shape[0]:
+        time = run.arrival[run.counters[cols.NEXT_ARRIVAL]]
     if run.backoff.size[0] > 0:
         time = min(time, run.backoff.first[run.backoff.order[0]])
-    if run.options[TICKED]:
-        if run.counters[ALIVE] > 0:
+    if run.options[cols.TICKED]:
+        if run.counters[cols.ALIVE] > 0:
             time = min(time, math.floor(run.clock[0]) + 1.0)
     elif run.running.size[0] > 0:
         time = min(time, run.running.first[run.running.order[0]])
@@ -126,7 +110,7 @@ def _tick(cluster: Cluster, state: State, run: Run) -> None:
 
 @compiled
 def _finish(cluster: Cluster, state: State, run: Run, pod: int) -> None:
-    run.status[pod] = DONE
+    run.status[pod] = cols.DONE
     run.finished[pod] = run.clock[0]
     expect(cluster, state, cluster.pod_class[pod], -1)
     n = state.pod_node[pod]
@@ -150,15 +134,15 @@ def _take_off(cluster: Cluster, state: State, run: Run, pod: int) -> None:
 @compiled
 def waiting(run: Run) -> int:
     """Pods that stand in the queue, back off or wait for room; not the one being decided about."""
-    return run.active.size[0] + run.woken.size[0] + run.backoff.size[0] + run.counters[POOL_SIZE]
+    return run.active.size[0] + run.woken.size[0] + run.backoff.size[0] + run.counters[cols.POOL_SIZE]
 
 
 @compiled
 def _fail_pooled(run: Run) -> None:
     """Nothing will ever change again: what still waits has failed."""
-    for i in range(run.counters[POOL_SIZE]):
-        run.status[run.pool[i]] = FAILED
-    run.counters[POOL_SIZE] = 0
+    for i in range(run.counters[cols.POOL_SIZE]):
+        run.status[run.pool[i]] = cols.FAILED
+    run.counters[cols.POOL_SIZE] = 0
 
 
 @compiled
@@ -191,14 +175,14 @@ def apply(
         _start(cluster, state, run, pod, n, devices)
         for i in range(victims):
             wake(cluster, state, run, n, cluster.pod_class[scratch.pods[i]])
-        if run.counters[POOL_SIZE] > 0:
+        if run.counters[cols.POOL_SIZE] > 0:
             wake_related(cluster, run, c)
     elif action == 2 * nodes:
         _delay(cluster, state, run, scratch, pod)
     else:
-        run.status[pod] = REJECTED
+        run.status[pod] = cols.REJECTED
         expect(cluster, state, c, -1)
-    run.counters[DECISIONS] += 1
+    run.counters[cols.DECISIONS] += 1
     record(cluster, state, run, waiting(run))
     return APPLIED
 
@@ -222,11 +206,11 @@ def _start(cluster: Cluster, state: State, run: Run, pod: int, n: int, devices: 
         run.paid[0] += run.price[n]
     place(cluster, state, pod, n, devices, now)
     count_use(cluster, run, cluster.pod_class[pod], 1, state.fragment[n] - before)
-    run.status[pod] = RUNNING
+    run.status[pod] = cols.RUNNING
     run.started[pod] = now
     run.where[pod] = n
-    run.counters[PLACEMENTS] += 1
-    if run.options[TICKED]:
+    run.counters[cols.PLACEMENTS] += 1
+    if run.options[cols.TICKED]:
         bind(cluster, state, run, pod, n)
     elif not math.isinf(run.work[pod]):
         pace = cluster.nodes.pace[n]
@@ -263,11 +247,11 @@ def _evict(cluster: Cluster, state: State, run: Run, scratch: Scratch, pod: int,
         _take_off(cluster, state, run, victim)
         run.evicted[victim] += 1
         run.attempts[victim] = 0
-        run.counters[EVICTIONS] += 1
-        if run.options[REQUEUE_EVICTED]:
+        run.counters[cols.EVICTIONS] += 1
+        if run.options[cols.REQUEUE_EVICTED]:
             enqueue(cluster, run, victim)
         else:
-            run.status[victim] = FAILED
+            run.status[victim] = cols.FAILED
             expect(cluster, state, cluster.pod_class[victim], -1)
     return victims
 
@@ -277,19 +261,19 @@ def _delay(cluster: Cluster, state: State, run: Run, scratch: Scratch, pod: int)
     """No legal node: pool the pod until room comes free, or drop it. Else waiting was a choice: back off."""
     run.attempts[pod] += 1
     stamp(run, pod)
-    limit = run.options[ATTEMPT_LIMIT]
+    limit = run.options[cols.ATTEMPT_LIMIT]
     if fits_somewhere(cluster, state, run, scratch, cluster.pod_class[pod]):
         if 0 < limit <= run.attempts[pod]:
-            run.status[pod] = FAILED
+            run.status[pod] = cols.FAILED
         else:
             back_off(run, pod, backoff_end(run.queued[pod], run.attempts[pod]))
-    elif run.options[DROP_FAILURES]:
-        run.status[pod] = FAILED
+    elif run.options[cols.DROP_FAILURES]:
+        run.status[pod] = cols.FAILED
     else:
-        run.status[pod] = POOLED
-        run.pool[run.counters[POOL_SIZE]] = pod
-        run.counters[POOL_SIZE] += 1
-    if run.status[pod] == FAILED:
+        run.status[pod] = cols.POOLED
+        run.pool[run.counters[cols.POOL_SIZE]] = pod
+        run.counters[cols.POOL_SIZE] += 1
+    if run.status[pod] == cols.FAILED:
         expect(cluster, state, cluster.pod_class[pod], -1)
 
 

@@ -12,21 +12,8 @@ from proreus.kernels.arrays import F64
 from proreus.model.measure import Measure, by_name
 from proreus.model.pod import GPU_WHOLE
 from proreus.model.resources import COL_CPU, COL_DISK, COL_MEMORY, COL_NETWORK
-from proreus.worlds.pods.simulation.columns import (
-    DECISIONS,
-    DONE,
-    EVICTIONS,
-    FAILED,
-    HEAT_EVERY,
-    REJECTED,
-    SAMPLE_ARRIVED,
-    SAMPLE_RUNNING,
-    SAMPLE_SUMS,
-    SAMPLE_TIME,
-    SAMPLE_WAITING,
-    SAMPLES,
-    Run,
-)
+from proreus.worlds.pods.simulation import columns as c
+from proreus.worlds.pods.simulation.columns import Run
 from proreus.worlds.pods.state.columns import Nodes
 from proreus.worlds.pods.state.compile import Compiled
 
@@ -96,13 +83,13 @@ def outcome_of(compiled: Compiled, run: Run) -> PodsOutcome:
         rows=log,
         curves=_curves(run, capacity),
         heat=run.heat[: _heat_rows(run)].copy(),
-        heat_times=run.samples[: int(run.counters[SAMPLES]) : HEAT_EVERY, SAMPLE_TIME].copy(),
+        heat_times=run.samples[: int(run.counters[c.SAMPLES]) : c.HEAT_EVERY, c.SAMPLE_TIME].copy(),
         log=log,
     )
 
 
 def _heat_rows(run: Run) -> int:
-    return -(-int(run.counters[SAMPLES]) // HEAT_EVERY)
+    return -(-int(run.counters[c.SAMPLES]) // c.HEAT_EVERY)
 
 
 def _capacity(compiled: Compiled) -> dict[str, tuple[int, float]]:
@@ -137,30 +124,30 @@ def _measures(run: Run, capacity: dict[str, tuple[int, float]]) -> dict[str, flo
         wait = (run.started - run.arrival)[started]
         measures["wait_mean"] = float(wait.mean())
         measures["wait_p99"] = float(np.quantile(wait, 0.99))
-    done = run.status == DONE
+    done = run.status == c.DONE
     if done.any():
         measures["jct_mean"] = float((run.finished - run.arrival)[done].mean())
         measures["makespan"] = float(run.finished[done].max()) - first
         measures["cost"] = float(run.paid[1]) / _SECONDS_OF_HOUR
-    measures["preemptions"] = float(run.counters[EVICTIONS])
-    measures["failures"] = float(np.isin(run.status, (REJECTED, FAILED)).sum())
-    measures["decisions"] = float(run.counters[DECISIONS])
+    measures["preemptions"] = float(run.counters[c.EVICTIONS])
+    measures["failures"] = float(np.isin(run.status, (c.REJECTED, c.FAILED)).sum())
+    measures["decisions"] = float(run.counters[c.DECISIONS])
     return measures
 
 
 def _curves(run: Run, capacity: dict[str, tuple[int, float]]) -> Curves:
-    rows = run.samples[: int(run.counters[SAMPLES])]
+    rows = run.samples[: int(run.counters[c.SAMPLES])]
     gpu_place, gpu_total = capacity.get("gpu", (-1, 0.0))
     nothing = np.zeros(rows.shape[0])
     return Curves(
-        time=rows[:, SAMPLE_TIME].copy(),
-        arrived=100.0 * rows[:, SAMPLE_ARRIVED] / gpu_total if gpu_total else nothing,
-        waiting=rows[:, SAMPLE_WAITING].copy(),
-        running=rows[:, SAMPLE_RUNNING].copy(),
+        time=rows[:, c.SAMPLE_TIME].copy(),
+        arrived=100.0 * rows[:, c.SAMPLE_ARRIVED] / gpu_total if gpu_total else nothing,
+        waiting=rows[:, c.SAMPLE_WAITING].copy(),
+        running=rows[:, c.SAMPLE_RUNNING].copy(),
         allocation={
-            name: 100.0 * rows[:, SAMPLE_SUMS + place] / total for name, (place, total) in capacity.items()
+            name: 100.0 * rows[:, c.SAMPLE_SUMS + place] / total for name, (place, total) in capacity.items()
         },
-        fragmentation=100.0 * rows[:, SAMPLE_SUMS + gpu_place + 1] / gpu_total if gpu_total else nothing,
+        fragmentation=100.0 * rows[:, c.SAMPLE_SUMS + gpu_place + 1] / gpu_total if gpu_total else nothing,
     )
 
 

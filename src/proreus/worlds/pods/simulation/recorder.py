@@ -3,21 +3,8 @@
 from __future__ import annotations
 
 from proreus.kernels.jit import compiled
-from proreus.worlds.pods.simulation.columns import (
-    ALIVE,
-    EVENTS,
-    HEAT_EVERY,
-    POOL_SIZE,
-    SAMPLE_ARRIVED,
-    SAMPLE_ROWS,
-    SAMPLE_RUNNING,
-    SAMPLE_SUMS,
-    SAMPLE_TIME,
-    SAMPLE_WAITING,
-    SAMPLES,
-    STRIDE,
-    Run,
-)
+from proreus.worlds.pods.simulation import columns as cols
+from proreus.worlds.pods.simulation.columns import Run
 from proreus.worlds.pods.state.columns import Cluster, State
 
 
@@ -29,8 +16,8 @@ def move_clock(run: Run, time: float) -> None:
         for x in range(run.used.shape[0]):
             run.integral[x] += run.used[x] * passed
         run.paid[1] += run.paid[0] * passed
-        waiting = run.active.size[0] + run.backoff.size[0] + run.counters[POOL_SIZE]
-        run.presence[0] += (waiting + run.counters[ALIVE]) * passed
+        waiting = run.active.size[0] + run.backoff.size[0] + run.counters[cols.POOL_SIZE]
+        run.presence[0] += (waiting + run.counters[cols.ALIVE]) * passed
         run.clock[0] = time
 
 
@@ -42,7 +29,7 @@ def count_use(cluster: Cluster, run: Run, c: int, sign: int, fragment_change: fl
         run.used[r] += sign * cluster.classes.request[c, r]
     run.used[columns] += sign * cluster.classes.gpu_num[c] * cluster.classes.gpu_milli[c]
     run.used[columns + 1] += fragment_change
-    run.counters[ALIVE] += sign
+    run.counters[cols.ALIVE] += sign
     for x in range(run.used.shape[0]):
         run.peak[x] = max(run.peak[x], run.used[x])
 
@@ -50,38 +37,38 @@ def count_use(cluster: Cluster, run: Run, c: int, sign: int, fragment_change: fl
 @compiled
 def record(cluster: Cluster, state: State, run: Run, waiting: int) -> None:
     """Sample the curve every STRIDE events; a full buffer keeps every other row and doubles the stride."""
-    events = run.counters[EVENTS]
-    run.counters[EVENTS] += 1
-    if events % run.counters[STRIDE] != 0:
+    events = run.counters[cols.EVENTS]
+    run.counters[cols.EVENTS] += 1
+    if events % run.counters[cols.STRIDE] != 0:
         return
-    row = run.counters[SAMPLES]
-    if row == SAMPLE_ROWS:
-        for i in range(SAMPLE_ROWS // 2):
+    row = run.counters[cols.SAMPLES]
+    if row == cols.SAMPLE_ROWS:
+        for i in range(cols.SAMPLE_ROWS // 2):
             run.samples[i] = run.samples[2 * i]
-        for i in range(SAMPLE_ROWS // HEAT_EVERY // 2):
+        for i in range(cols.SAMPLE_ROWS // cols.HEAT_EVERY // 2):
             run.heat[i] = run.heat[2 * i]
-        row = SAMPLE_ROWS // 2
-        run.counters[STRIDE] *= 2
-        if events % run.counters[STRIDE] != 0:
-            run.counters[SAMPLES] = row
+        row = cols.SAMPLE_ROWS // 2
+        run.counters[cols.STRIDE] *= 2
+        if events % run.counters[cols.STRIDE] != 0:
+            run.counters[cols.SAMPLES] = row
             return
     write_sample(cluster, state, run, row, waiting)
-    run.counters[SAMPLES] = row + 1
+    run.counters[cols.SAMPLES] = row + 1
 
 
 @compiled
 def write_sample(cluster: Cluster, state: State, run: Run, row: int, waiting: int) -> None:
     """Fill one row of the curve, and of the heat map where one is due."""
     sample = run.samples[row]
-    sample[SAMPLE_TIME] = run.clock[0]
-    sample[SAMPLE_ARRIVED] = run.arrived[0]
-    sample[SAMPLE_WAITING] = waiting
-    sample[SAMPLE_RUNNING] = run.counters[ALIVE]
+    sample[cols.SAMPLE_TIME] = run.clock[0]
+    sample[cols.SAMPLE_ARRIVED] = run.arrived[0]
+    sample[cols.SAMPLE_WAITING] = waiting
+    sample[cols.SAMPLE_RUNNING] = run.counters[cols.ALIVE]
     for x in range(run.used.shape[0]):
-        sample[SAMPLE_SUMS + x] = run.used[x]
-    if row % HEAT_EVERY == 0:
+        sample[cols.SAMPLE_SUMS + x] = run.used[x]
+    if row % cols.HEAT_EVERY == 0:
         for n in range(state.free.shape[0]):
-            run.heat[row // HEAT_EVERY, n] = _scarcest(cluster, state, n)
+            run.heat[row // cols.HEAT_EVERY, n] = _scarcest(cluster, state, n)
 
 
 @compiled

@@ -14,17 +14,8 @@ from proreus.kernels.structs import pack
 from proreus.model.decision import Decision, Place, Preempt, meant, to_action
 from proreus.model.errors import IllegalDecision, InputError
 from proreus.model.workload import Workload
-from proreus.worlds.pods.simulation.columns import (
-    COUNTERS,
-    EVICTIONS,
-    HEAT_EVERY,
-    PLACEMENTS,
-    SAMPLE_ROWS,
-    SAMPLE_SUMS,
-    STRIDE,
-    Heap,
-    Run,
-)
+from proreus.worlds.pods.simulation import columns as c
+from proreus.worlds.pods.simulation.columns import Heap, Run
 from proreus.worlds.pods.simulation.kernel import (
     APPLIED,
     FINISHED,
@@ -132,11 +123,11 @@ class PodsWorld:
     def screen(self) -> list[str]:
         """The nodes as they stand."""
         counters = self.run.counters
-        head = f"{self.run.clock[0]:,.0f} s: {counters[PLACEMENTS]:,} placed, {waiting(self.run):,} waiting"
+        head = f"{self.run.clock[0]:,.0f} s: {counters[c.PLACEMENTS]:,} placed, {waiting(self.run):,} waiting"
         if self._last is not None:
             head += f"; {self._last.item} → {self.compiled.workload.nodes[self._last.target].name}"
-        if counters[EVICTIONS]:
-            head += f"; {counters[EVICTIONS]:,} evicted so far"
+        if counters[c.EVICTIONS]:
+            head += f"; {counters[c.EVICTIONS]:,} evicted so far"
         chosen = -1 if self._last is None else self._last.target
         return [head, *node_lines(self.compiled, self.state, chosen)]
 
@@ -149,7 +140,7 @@ class PodsWorld:
         shares = shares_in_use(self.cluster.nodes, self.state)
         moves = () if self._last is None else (self._last,)
         self._last = None
-        placed = int(self.run.counters[PLACEMENTS])
+        placed = int(self.run.counters[c.PLACEMENTS])
         levels = levels_now(shares, self.stage())
         return Look(float(self.run.clock[0]), placed, {}, shares.max(axis=1), levels, moves)
 
@@ -197,8 +188,8 @@ def new_run(
     count, sums = len(arrival), len(compiled.columns) + 2
     used = np.zeros(sums)
     used[-1] = fragment
-    counters = np.zeros(COUNTERS, dtype=np.int64)
-    counters[STRIDE] = 1
+    counters = np.zeros(c.COUNTERS, dtype=np.int64)
+    counters[c.STRIDE] = 1
     return pack(
         Run(
             arrival=arrival,
@@ -226,8 +217,8 @@ def new_run(
             paid=np.zeros(2),
             arrived=np.zeros(1),
             presence=np.zeros(1),
-            samples=np.zeros((SAMPLE_ROWS, SAMPLE_SUMS + sums)),
-            heat=np.zeros((SAMPLE_ROWS // HEAT_EVERY, len(compiled.workload.nodes)), dtype=np.float32),
+            samples=np.zeros((c.SAMPLE_ROWS, c.SAMPLE_SUMS + sums)),
+            heat=np.zeros((c.SAMPLE_ROWS // c.HEAT_EVERY, len(compiled.workload.nodes)), dtype=np.float32),
             countdown=np.zeros(count),
             remaining=np.full(count, np.nan),
             counters=counters,

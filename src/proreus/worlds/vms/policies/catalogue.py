@@ -11,17 +11,9 @@ from proreus.policies.checkpoint import WEIGHTS, Checkpoint
 from proreus.policies.networks.bidder import BIDDERS, bidder_of
 from proreus.policies.planner import Effort
 from proreus.worlds.vms.encoding import rows as servers
+from proreus.worlds.vms.policies import columns as c
 from proreus.worlds.vms.policies.adaptive import AdaptiveVmPolicy
 from proreus.worlds.vms.policies.bidder import SIZES
-from proreus.worlds.vms.policies.columns import (
-    BALANCE_FIT,
-    BEST_FIT,
-    BIDDING,
-    FIRST_FIT,
-    MISTAKEN_BEST_FIT,
-    RANDOM,
-    WORST_FIT,
-)
 from proreus.worlds.vms.policies.experts import (
     ADAPTIVE_VERSIONS,
     SCORER_VERSIONS,
@@ -73,7 +65,7 @@ def _bidding(
 ) -> VmPolicy:
     try:
         bidder = bidder_of(checkpoint.card.kind, checkpoint.tensors, SIZES)
-        return VmRulePolicy(name, BIDDING, seed, bidder=bidder)
+        return VmRulePolicy(name, c.BIDDING, seed, bidder=bidder)
     except ValueError as error:
         raise InputError(str(error), file=folder / WEIGHTS) from error
 
@@ -95,13 +87,15 @@ _BY_LOT = "random"
 VM_POLICIES = Catalogue(
     world="vms",
     rules={
-        "first_fit": _rule("the first place that fits", FIRST_FIT),
-        "best_fit": _rule("the place that is left with least", BEST_FIT),
-        "worst_fit": _rule("the place that is left with most", WORST_FIT),
-        "balance_fit": _rule("the server whose NUMA nodes differ most, as published with SPANE", BALANCE_FIT),
-        _BY_LOT: _rule("any place that fits", RANDOM),
+        "first_fit": _rule("the first place that fits", c.FIRST_FIT),
+        "best_fit": _rule("the place that is left with least", c.BEST_FIT),
+        "worst_fit": _rule("the place that is left with most", c.WORST_FIT),
+        "balance_fit": _rule(
+            "the server whose NUMA nodes differ most, as published with SPANE", c.BALANCE_FIT
+        ),
+        _BY_LOT: _rule("any place that fits", c.RANDOM),
         "vmagent_best_fit": _rule(
-            'VMAgent\'s "best fit", which is a worst fit; for its published table', MISTAKEN_BEST_FIT
+            'VMAgent\'s "best fit", which is a worst fit; for its published table', c.MISTAKEN_BEST_FIT
         ),
         "planner": Rule(
             "learned, overruled by futures that it plays; planner@first_fit: with that rule",

@@ -11,26 +11,9 @@ import math
 
 from proreus.kernels.jit import compiled
 from proreus.kernels.rng import next_below
+from proreus.worlds.vms.policies import columns as c
 from proreus.worlds.vms.policies.bidder import highest_bid
-from proreus.worlds.vms.policies.columns import (
-    BALANCE_FIT,
-    BEST_FIT,
-    BIDDING,
-    CALM,
-    CROWDED,
-    EASY,
-    FIRST_FIT,
-    GAPS,
-    MISTAKEN_BEST_FIT,
-    OFTEN_FULL,
-    RANDOM,
-    ROOMY,
-    SO_FAR_EASY,
-    SO_FAR_FULL,
-    SO_FAR_PLACED,
-    WORST_FIT,
-    VmRule,
-)
+from proreus.worlds.vms.policies.columns import VmRule
 from proreus.worlds.vms.policies.gaps import best_gap
 from proreus.worlds.vms.policies.scorer import highest_score
 from proreus.worlds.vms.state.servers import (
@@ -62,19 +45,19 @@ def choose_place(servers: Servers, flavours: Flavours, lane: int, flavour: int, 
     """The place that the rule gives a request of that flavour, which fits somewhere."""
     rule.now[0] = _stage(servers, lane, rule)
     kind = rule.kind[rule.now[0]]
-    if kind == FIRST_FIT:
+    if kind == c.FIRST_FIT:
         return first_place(servers, lane, flavour)
-    if kind == BEST_FIT:
+    if kind == c.BEST_FIT:
         return tightest_place(servers, flavours, lane, flavour)
-    if kind in (WORST_FIT, MISTAKEN_BEST_FIT):
-        return _roomiest_place(servers, flavours, lane, flavour, kind == MISTAKEN_BEST_FIT)
-    if kind == BALANCE_FIT:
+    if kind in (c.WORST_FIT, c.MISTAKEN_BEST_FIT):
+        return _roomiest_place(servers, flavours, lane, flavour, kind == c.MISTAKEN_BEST_FIT)
+    if kind == c.BALANCE_FIT:
         return _balanced_place(servers, flavours, lane, flavour)
-    if kind == RANDOM:
+    if kind == c.RANDOM:
         return _random_place(servers, lane, flavour, rule)
-    if kind == BIDDING:
+    if kind == c.BIDDING:
         return highest_bid(servers, flavours, lane, flavour, rule.bidder)
-    if kind == GAPS:
+    if kind == c.GAPS:
         return best_gap(servers, flavours, lane, flavour, rule)
     return highest_score(servers, flavours, lane, flavour, rule)
 
@@ -82,15 +65,15 @@ def choose_place(servers: Servers, flavours: Flavours, lane: int, flavour: int, 
 @compiled
 def _stage(servers: Servers, lane: int, rule: VmRule) -> int:
     """Which of the rule's stages it is, by how often the cluster was full lately and the share in use."""
-    if rule.below[CALM] <= 0.0:
-        return CROWDED
+    if rule.below[c.CALM] <= 0.0:
+        return c.CROWDED
     used = share_in_use(servers, lane)
     _remember(used, rule)
-    if rule.lately[SO_FAR_EASY] > 0.0:
-        return EASY
-    if rule.lately[OFTEN_FULL] > rule.below[CALM]:
-        return CROWDED
-    return ROOMY if used <= rule.below[ROOMY] and rule.lately[OFTEN_FULL] <= RARELY else CALM
+    if rule.lately[c.SO_FAR_EASY] > 0.0:
+        return c.EASY
+    if rule.lately[c.OFTEN_FULL] > rule.below[c.CALM]:
+        return c.CROWDED
+    return c.ROOMY if used <= rule.below[c.ROOMY] and rule.lately[c.OFTEN_FULL] <= RARELY else c.CALM
 
 
 @compiled
@@ -103,16 +86,16 @@ def _remember(used: float, rule: VmRule) -> None:
     """
     lately = rule.lately
     if used == 0.0:
-        lately[OFTEN_FULL], lately[SO_FAR_PLACED], lately[SO_FAR_FULL] = AT_FIRST, 0.0, 0.0
-        lately[SO_FAR_EASY] = 1.0 if rule.below[EASY] > 0.0 else 0.0
+        lately[c.OFTEN_FULL], lately[c.SO_FAR_PLACED], lately[c.SO_FAR_FULL] = AT_FIRST, 0.0, 0.0
+        lately[c.SO_FAR_EASY] = 1.0 if rule.below[c.EASY] > 0.0 else 0.0
         return
     full = 1.0 if used > FULL_FROM else 0.0
-    lately[OFTEN_FULL] += FORGETS * (full - lately[OFTEN_FULL])
-    lately[SO_FAR_PLACED] += 1.0
-    lately[SO_FAR_FULL] += FORGETS * (full - lately[SO_FAR_FULL])
-    limit = rule.below[EASY] * math.sqrt(lately[SO_FAR_PLACED] / 1000.0)
-    if used > limit or lately[SO_FAR_FULL] > EASY_FULL_UP_TO:
-        lately[SO_FAR_EASY] = 0.0
+    lately[c.OFTEN_FULL] += FORGETS * (full - lately[c.OFTEN_FULL])
+    lately[c.SO_FAR_PLACED] += 1.0
+    lately[c.SO_FAR_FULL] += FORGETS * (full - lately[c.SO_FAR_FULL])
+    limit = rule.below[c.EASY] * math.sqrt(lately[c.SO_FAR_PLACED] / 1000.0)
+    if used > limit or lately[c.SO_FAR_FULL] > EASY_FULL_UP_TO:
+        lately[c.SO_FAR_EASY] = 0.0
 
 
 @compiled

@@ -9,26 +9,8 @@ import numpy as np
 
 from proreus.kernels.arrays import F64
 from proreus.model.measure import Measure, by_name
-from proreus.worlds.vms.simulation.columns import (
-    BEGAN,
-    CPU_OPEN,
-    CPU_OPEN_SECONDS,
-    CPU_SECONDS,
-    CPU_USED,
-    MEM_OPEN,
-    MEM_OPEN_SECONDS,
-    MEM_SECONDS,
-    MEM_USED,
-    NO_ROOM,
-    NOW,
-    PLACED,
-    REJECTED,
-    SERVERS,
-    STATUS,
-    WAIT,
-    WAITED,
-    VmLanes,
-)
+from proreus.worlds.vms.simulation import columns as c
+from proreus.worlds.vms.simulation.columns import VmLanes
 
 TRIM = 0.1
 """The share of runs left out at either end of a trimmed mean: a few wait a hundred times longer than most."""
@@ -75,21 +57,24 @@ class RunFigures:
 def figures_of(lanes: VmLanes, lane: int, start: int) -> RunFigures:
     """The run in a lane, as it stands."""
     tally, figure = lanes.tally[lane], lanes.figure[lane]
-    duration = float(figure[NOW] - figure[BEGAN])
-    cpu_end, mem_end = float(figure[CPU_USED] / figure[CPU_OPEN]), float(figure[MEM_USED] / figure[MEM_OPEN])
+    duration = float(figure[c.NOW] - figure[c.BEGAN])
+    cpu_end, mem_end = (
+        float(figure[c.CPU_USED] / figure[c.CPU_OPEN]),
+        float(figure[c.MEM_USED] / figure[c.MEM_OPEN]),
+    )
     return RunFigures(
         start=start,
-        placed=int(tally[PLACED]),
-        rejected=int(tally[REJECTED]),
-        waited=int(tally[WAITED]),
-        wait=float(figure[WAIT]),
+        placed=int(tally[c.PLACED]),
+        rejected=int(tally[c.REJECTED]),
+        waited=int(tally[c.WAITED]),
+        wait=float(figure[c.WAIT]),
         duration=duration,
-        cpu_mean=float(figure[CPU_SECONDS] / figure[CPU_OPEN_SECONDS]) if duration else cpu_end,
-        mem_mean=float(figure[MEM_SECONDS] / figure[MEM_OPEN_SECONDS]) if duration else mem_end,
+        cpu_mean=float(figure[c.CPU_SECONDS] / figure[c.CPU_OPEN_SECONDS]) if duration else cpu_end,
+        mem_mean=float(figure[c.MEM_SECONDS] / figure[c.MEM_OPEN_SECONDS]) if duration else mem_end,
         cpu_end=cpu_end,
         mem_end=mem_end,
-        servers=int(tally[SERVERS]),
-        full=bool(tally[STATUS] == NO_ROOM),
+        servers=int(tally[c.SERVERS]),
+        full=bool(tally[c.STATUS] == c.NO_ROOM),
     )
 
 

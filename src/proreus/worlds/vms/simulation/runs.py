@@ -12,18 +12,8 @@ from proreus.kernels.arrays import I64
 from proreus.kernels.jit import compiled
 from proreus.model.errors import IllegalDecision
 from proreus.worlds.vms.model import NUMA_NODES
-from proreus.worlds.vms.simulation.columns import (
-    CPU_OPEN,
-    CPU_USED,
-    MACHINE,
-    MEM_OPEN,
-    MEM_USED,
-    NOW,
-    PLACED,
-    RUNNING,
-    VmLanes,
-    VmWork,
-)
+from proreus.worlds.vms.simulation import columns as c
+from proreus.worlds.vms.simulation.columns import VmLanes, VmWork
 from proreus.worlds.vms.simulation.kernel import first_fit_length
 from proreus.worlds.vms.simulation.outcome import RunFigures, measures_of
 from proreus.worlds.vms.simulation.screen import server_lines
@@ -114,14 +104,14 @@ class VmSimulation:
         """Place the machine at hand; what it was worth. An illegal place changes nothing."""
         if not isinstance(place, int | np.integer):
             raise IllegalDecision(f"{place!r} is no place: a place is a number, server * 2 + NUMA node")
-        machine = int(self.world.lanes.tally[0, MACHINE])
+        machine = int(self.world.lanes.tally[0, c.MACHINE])
         reward = self.world.apply(int(place))
         self._last = (machine, int(place))
         return reward
 
     def subject(self) -> str:
         """The machine's number in the trace."""
-        return str(int(self.world.lanes.tally[0, MACHINE]))
+        return str(int(self.world.lanes.tally[0, c.MACHINE]))
 
     def outcome(self) -> Outcome:
         """What the runs so far have come to."""
@@ -144,24 +134,24 @@ class VmSimulation:
         """The servers now, with the last placement."""
         lanes, options = self.world.lanes, self.runs.options
         tally, figure, servers = lanes.tally[0], lanes.figure[0], lanes.servers
-        now, open_servers = float(figure[NOW]), self.world.figures().servers
+        now, open_servers = float(figure[c.NOW]), self.world.figures().servers
         capacity = servers.capacity.sum(axis=1, dtype=np.float64)
         used = 1.0 - servers.free[0].sum(axis=1, dtype=np.float64) / capacity
         used[open_servers:] = 0.0
         levels = levels_of(1.0 - servers.free[0] / np.maximum(servers.capacity, 1))
         levels[open_servers:] = ABSENT
         arrived = int(np.searchsorted(self.runs.work.arrival, now, side="right"))
-        in_line = max(arrived - int(tally[MACHINE]), 0) if options.full == "wait" else 0
+        in_line = max(arrived - int(tally[c.MACHINE]), 0) if options.full == "wait" else 0
         series = {
             "waiting": float(in_line),
-            "cpu-allocation": 100.0 * float(figure[CPU_USED] / figure[CPU_OPEN]),
-            "memory-allocation": 100.0 * float(figure[MEM_USED] / figure[MEM_OPEN]),
-            "running": float(tally[RUNNING]),
+            "cpu-allocation": 100.0 * float(figure[c.CPU_USED] / figure[c.CPU_OPEN]),
+            "memory-allocation": 100.0 * float(figure[c.MEM_USED] / figure[c.MEM_OPEN]),
+            "running": float(tally[c.RUNNING]),
             "servers": float(open_servers),
         }
         last, self._last = self._last, None
         moves = () if last is None else (Move(f"machine {last[0]:,}", OUTSIDE, last[1] // NUMA_NODES),)
-        return Look(now, int(tally[PLACED]), series, used.max(axis=1), levels, moves)
+        return Look(now, int(tally[c.PLACED]), series, used.max(axis=1), levels, moves)
 
     def told(self, before: Look | None, now: Look) -> str:
         """So many placements, on so many servers where they grow."""

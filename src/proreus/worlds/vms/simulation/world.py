@@ -11,25 +11,8 @@ from proreus.kernels.arrays import I32
 from proreus.kernels.structs import pack
 from proreus.model.errors import IllegalDecision, UsageError, unknown_name
 from proreus.worlds.vms.model import FULL_CODES, DoubleRule, Full, ServerShape, Treatment, VmTrace
-from proreus.worlds.vms.simulation.columns import (
-    BY_CPU,
-    BY_WAIT,
-    DECIDING,
-    FIGURES,
-    FIRST_SERVERS,
-    FULL,
-    GROWTH,
-    MACHINE,
-    NOW,
-    OPTIONS,
-    PER_PLACEMENT,
-    RELEASE,
-    REWARD,
-    STATUS,
-    TALLIES,
-    VmLanes,
-    VmWork,
-)
+from proreus.worlds.vms.simulation import columns as c
+from proreus.worlds.vms.simulation.columns import VmLanes, VmWork
 from proreus.worlds.vms.simulation.kernel import begin, first_fit_length, put
 from proreus.worlds.vms.simulation.outcome import RunFigures, figures_of
 from proreus.worlds.vms.state.observation import Past, VmObservation
@@ -40,7 +23,7 @@ SPANE_EXTRA = 40
 """Machines of a run of SPANE's experiment after the first that first fit cannot place at once."""
 FIRST_FIT_ACTION, BEST_FIT_ACTION = -1, -2
 """In place of a place: leave the choice to that rule."""
-_REWARD = {"placement": PER_PLACEMENT, "cpu": BY_CPU, "wait": BY_WAIT}
+_REWARD = {"placement": c.PER_PLACEMENT, "cpu": c.BY_CPU, "wait": c.BY_WAIT}
 
 
 @dataclass(frozen=True)
@@ -138,20 +121,20 @@ def new_lanes(work: VmWork, options: VmsOptions, lanes: int, most_machines: int)
     capacity = capacity_of(options.shapes)
     window = min(most_machines, work.flavour.size)
     alive = min(window, _most_alive(capacity, work.flavours)) + 1 if options.full == "wait" else 1
-    option = np.zeros(OPTIONS, dtype=np.int64)
-    option[FULL] = FULL_CODES[options.full]
-    option[RELEASE] = options.release
-    option[REWARD] = _REWARD[options.reward]
-    option[GROWTH] = options.growth
-    option[FIRST_SERVERS] = options.first_servers
+    option = np.zeros(c.OPTIONS, dtype=np.int64)
+    option[c.FULL] = FULL_CODES[options.full]
+    option[c.RELEASE] = options.release
+    option[c.REWARD] = _REWARD[options.reward]
+    option[c.GROWTH] = options.growth
+    option[c.FIRST_SERVERS] = options.first_servers
     return pack(
         VmLanes(
             servers=new_servers(capacity, work.flavours, lanes),
             where=np.full((lanes, window), NOWHERE, dtype=np.int32),
             leaving=np.zeros((lanes, alive)),
             leaver=np.zeros((lanes, alive), dtype=np.int32),
-            tally=np.zeros((lanes, TALLIES), dtype=np.int64),
-            figure=np.zeros((lanes, FIGURES)),
+            tally=np.zeros((lanes, c.TALLIES), dtype=np.int64),
+            figure=np.zeros((lanes, c.FIGURES)),
             option=option,
             threshold=np.array([options.threshold]),
         )
@@ -184,18 +167,18 @@ class VmsWorld:
     def next_decision(self) -> VmObservation | None:
         """The machine that needs a place; None when the run is over."""
         tally, figure = self.lanes.tally[0], self.lanes.figure[0]
-        if tally[STATUS] != DECIDING:
+        if tally[c.STATUS] != c.DECIDING:
             return None
-        machine = int(tally[MACHINE])
+        machine = int(tally[c.MACHINE])
         return VmObservation(
             servers=self.lanes.servers,
             flavours=self.work.flavours,
             lane=0,
             flavour=int(self.work.flavour[machine]),
-            now=float(figure[NOW]),
-            waited=float(figure[NOW] - self.work.arrival[machine]),
+            now=float(figure[c.NOW]),
+            waited=float(figure[c.NOW] - self.work.arrival[machine]),
             treatment=self.options.treatment,
-            past=self._past(machine, float(figure[NOW])),
+            past=self._past(machine, float(figure[c.NOW])),
         )
 
     def _past(self, machine: int, now: float) -> Past:

@@ -133,7 +133,7 @@ class VmsGoal:
         return fitness, {"decisions": decisions}
 
     def validate(self, mean: F64) -> dict[str, float]:
-        """How far ahead of the best rule (see `aim.ahead`), by size, from the validation starts."""
+        """How far ahead of the best rule (see `objective.ahead`), by size, from the validation starts."""
         measure = self._aim.measure
         if not self._validation:
             self._validation = self._held_out("choose", self._config.validation_starts)

@@ -20,15 +20,8 @@ from proreus.kernels.rng import next_below
 from proreus.kernels.structs import pack, packable
 from proreus.model.errors import IllegalDecision, InputError, UsageError, unknown_name
 from proreus.worlds.vms.encoding.rows import VERSION, encode_servers, numa_size
-from proreus.worlds.vms.simulation.columns import (
-    DECIDING,
-    MACHINE,
-    PLACED,
-    STATUS,
-    WAIT,
-    VmLanes,
-    VmWork,
-)
+from proreus.worlds.vms.simulation import columns as c
+from proreus.worlds.vms.simulation.columns import VmLanes, VmWork
 from proreus.worlds.vms.simulation.kernel import at_hand, begin, first_fit_length, put
 from proreus.worlds.vms.simulation.world import (
     BEST_FIT_ACTION,
@@ -307,7 +300,7 @@ def step_all(work: VmWork, lanes: VmLanes, starts: Starts, screen: Screen, actio
         elif place == BEST_FIT_ACTION:
             place = tightest_place(lanes.servers, work.flavours, lane, at_hand(work, lanes, lane))
         _report(lanes, lane, screen, put(work, lanes, lane, place))
-        if lanes.tally[lane, STATUS] != DECIDING and not _start(work, lanes, starts, lane):
+        if lanes.tally[lane, c.STATUS] != c.DECIDING and not _start(work, lanes, starts, lane):
             return lane
         _show(work, lanes, lane, screen)
     return -1
@@ -334,7 +327,7 @@ def _start(work: VmWork, lanes: VmLanes, starts: Starts, lane: int) -> bool:
                 starts.length[machine] = first_fit_length(work, lanes, lane, machine) + SPANE_EXTRA
             limit = starts.length[machine]
         begin(work, lanes, lane, machine, limit)
-        if lanes.tally[lane, STATUS] == DECIDING:
+        if lanes.tally[lane, c.STATUS] == c.DECIDING:
             return True
     return False
 
@@ -347,7 +340,7 @@ def _draw(starts: Starts, lane: int) -> int:
 @compiled
 def _show(work: VmWork, lanes: VmLanes, lane: int, screen: Screen) -> None:
     """The request at hand and where it may go."""
-    flavour = work.flavour[lanes.tally[lane, MACHINE]]
+    flavour = work.flavour[lanes.tally[lane, c.MACHINE]]
     asked, feat, words, fits = screen.asked, screen.feat, screen.words, lanes.servers.words
     for chosen in range(2):
         for numa in range(2):
@@ -360,8 +353,8 @@ def _show(work: VmWork, lanes: VmLanes, lane: int, screen: Screen) -> None:
 @compiled
 def _report(lanes: VmLanes, lane: int, screen: Screen, reward: float) -> None:
     """What came of the action, and of the run where it is over."""
-    over = lanes.tally[lane, STATUS] != DECIDING
+    over = lanes.tally[lane, c.STATUS] != c.DECIDING
     screen.rewards[lane] = reward
     screen.ended[lane] = over
-    screen.placed[lane] = lanes.tally[lane, PLACED] if over else 0
-    screen.waits[lane] = lanes.figure[lane, WAIT] if over else 0.0
+    screen.placed[lane] = lanes.tally[lane, c.PLACED] if over else 0
+    screen.waits[lane] = lanes.figure[lane, c.WAIT] if over else 0.0

@@ -10,19 +10,8 @@ import numpy as np
 
 from proreus.kernels.arrays import F32, U8
 from proreus.kernels.jit import compiled
-from proreus.worlds.workflows.state.columns import (
-    ARRIVED,
-    BACKLOG,
-    BY_MAKESPAN,
-    CAME,
-    LATE_FEE,
-    LATE_RATE,
-    NOW,
-    OVER,
-    READIES,
-    WorkflowsState,
-    WorkflowsWork,
-)
+from proreus.worlds.workflows.state import columns as c
+from proreus.worlds.workflows.state.columns import WorkflowsState, WorkflowsWork
 from proreus.worlds.workflows.state.graph import GRAPH_FEATURES
 from proreus.worlds.workflows.state.offer import offered
 from proreus.worlds.workflows.state.placement import (
@@ -101,7 +90,7 @@ def encode(work: WorkflowsWork, state: WorkflowsState, rows: F32, context: F32, 
     inputs_possible(work, state, task)
     rows[:nodes, 0] = 1.0
     rows[nodes, 1] = 1.0
-    if work.option[BY_MAKESPAN] == 1:
+    if work.option[c.BY_MAKESPAN] == 1:
         _fill_plan(work, state, rows, task)
         return
     here = _work_here(work, state)
@@ -132,9 +121,9 @@ def _work_here(work: WorkflowsWork, state: WorkflowsState) -> tuple[float, float
     """(speed rented, work given to it and not done, that and what waits, speed that work asks for)."""
     rented, promised = _rented_speed(work, state)
     ready = 0.0
-    for at in range(state.tally[READIES]):
+    for at in range(state.tally[c.READIES]):
         ready += work.runtime[state.ready[at]]
-    behind = max(state.figure[BACKLOG] - ready, 0.0)
+    behind = max(state.figure[c.BACKLOG] - ready, 0.0)
     return rented, promised, promised + ready + _NOT_READY * behind, _speed_asked(work, state)
 
 
@@ -143,17 +132,17 @@ def _rented_speed(work: WorkflowsWork, state: WorkflowsState) -> tuple[float, fl
     """(speed of all machines that are paid for now, runtime that they have been given and not done)."""
     total, promised = 0.0, 0.0
     for node in range(work.speed.size):
-        if state.until[node] > state.figure[NOW]:
+        if state.until[node] > state.figure[c.NOW]:
             total += work.speed[node]
-            promised += work.speed[node] * max(state.busy_until[node] - state.figure[NOW], 0.0)
+            promised += work.speed[node] * max(state.busy_until[node] - state.figure[c.NOW], 0.0)
     return total, promised
 
 
 @compiled
 def _speed_asked(work: WorkflowsWork, state: WorkflowsState) -> float:
     """Of machines that would keep up with the work as it has come so far."""
-    since = state.figure[NOW] - work.arrival[0] + _HALF_AN_HOUR
-    return state.figure[CAME] / since
+    since = state.figure[c.NOW] - work.arrival[0] + _HALF_AN_HOUR
+    return state.figure[c.CAME] / since
 
 
 @compiled
@@ -174,7 +163,7 @@ def _fill_place(
 ) -> None:
     """What a placement means for rent and deadline; here: `_work_here`."""
     (task, node), (rented, promised, waiting, asked) = pair, here
-    now, workflow, rate = state.figure[NOW], work.workflow[task], work.term[LATE_RATE]
+    now, workflow, rate = state.figure[c.NOW], work.workflow[task], work.term[c.LATE_RATE]
     deadline = work.deadline[workflow]
     span = deadline - work.arrival[workflow]
     seconds, possible = work.duration[task, node], state.possible[node]
@@ -190,9 +179,9 @@ def _fill_place(
         others = (_AS_SO_FAR * asked * behind + max(waiting - work.runtime[task], 0.0)) / with_it
         row[3] = _bent(behind * work.price[node] * min(others / behind, 1.0))
     if max(after, now + (promised + state.to_do[workflow]) / with_it) > deadline:
-        row[4] = work.term[LATE_FEE]
+        row[4] = work.term[c.LATE_FEE]
     row[5] = _bent(rate * (after - now))
-    row[7] = _bent((state.tally[ARRIVED] - state.tally[OVER]) * rate * waiting / with_it)
+    row[7] = _bent((state.tally[c.ARRIVED] - state.tally[c.OVER]) * rate * waiting / with_it)
     row[8] = _bent(rate * (start - possible))
     row[9] = start > possible
     row[10] = min(max((after - deadline) / span, -1.0), 3.0)
@@ -213,20 +202,20 @@ def _fill_pass(
 ) -> None:
     """What it means to wait, until about all work that is here is done; here: `_work_here`."""
     rented, promised, waiting, _ = here
-    workflow, rate = work.workflow[task], work.term[LATE_RATE]
+    workflow, rate = work.workflow[task], work.term[c.LATE_RATE]
     speed = max(rented, _HARDLY_ANY)
     rest, drained = (work.runtime[task] + work.tail[task]) / work.speed.max(), waiting / speed
     spread = (promised + state.to_do[workflow]) / speed
-    if state.figure[NOW] + max(rest, spread) > work.deadline[workflow]:
-        row[4] = work.term[LATE_FEE]
+    if state.figure[c.NOW] + max(rest, spread) > work.deadline[workflow]:
+        row[4] = work.term[c.LATE_FEE]
     row[5] = _bent(rate * rest)
     row[6] = _bent(rate * drained)
-    row[7] = _bent((state.tally[ARRIVED] - state.tally[OVER]) * rate * drained)
+    row[7] = _bent((state.tally[c.ARRIVED] - state.tally[c.OVER]) * rate * drained)
 
 
 @compiled
 def _fill_context(work: WorkflowsWork, state: WorkflowsState, context: F32) -> None:
-    now, nodes = state.figure[NOW], work.speed.size
+    now, nodes = state.figure[c.NOW], work.speed.size
     rented, busy, price = 0, 0, 0.0
     for node in range(nodes):
         if state.until[node] > now:
@@ -234,12 +223,12 @@ def _fill_context(work: WorkflowsWork, state: WorkflowsState, context: F32) -> N
             price += work.price[node]
         if state.busy_until[node] > now:
             busy += 1
-    context[0] = work.option[BY_MAKESPAN]
-    context[1] = np.log1p(state.tally[READIES]) / 6.0
+    context[0] = work.option[c.BY_MAKESPAN]
+    context[1] = np.log1p(state.tally[c.READIES]) / 6.0
     context[2] = rented / nodes
     context[3] = busy / nodes
-    context[4] = np.log1p(state.tally[ARRIVED] - state.tally[OVER]) / 4.0
-    hours = max(state.figure[BACKLOG], 0.0) / 3600.0 / max(_rented_speed(work, state)[0], 1.0)
+    context[4] = np.log1p(state.tally[c.ARRIVED] - state.tally[c.OVER]) / 4.0
+    hours = max(state.figure[c.BACKLOG], 0.0) / 3600.0 / max(_rented_speed(work, state)[0], 1.0)
     context[5] = np.log1p(hours) / 4.0
     context[6] = min(price * 3600.0 / 10.0, _MOST)
     context[7] = np.log1p(_speed_asked(work, state)) / 6.0

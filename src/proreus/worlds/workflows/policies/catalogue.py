@@ -12,38 +12,23 @@ from proreus.policies.catalogue import Rule as Entry
 from proreus.policies.checkpoint import WEIGHTS, Checkpoint
 from proreus.policies.networks.bidder import bidder_of
 from proreus.worlds.workflows.encoding.rows import SIZES, VERSION
-from proreus.worlds.workflows.policies.columns import (
-    BEST_FIT,
-    BIDDING,
-    CHEAPEST,
-    CPOP,
-    DEADLINE,
-    FIFO,
-    GREEDY,
-    HEFT,
-    LEAST_LOADED,
-    MAX_MIN,
-    MIN_MIN,
-    PEFT,
-    RANDOM,
-    ROUND_ROBIN,
-)
+from proreus.worlds.workflows.policies import columns as c
 from proreus.worlds.workflows.policies.policy import WorkflowsRulePolicy
 
 KINDS: dict[str, tuple[int, str]] = {
-    "heft": (HEFT, "the highest upward rank first, to the machine where it ends first"),
-    "peft": (PEFT, "looks ahead: the end of a task plus the shortest way behind it from there"),
-    "cpop": (CPOP, "the critical path on one machine, other tasks where they end first"),
-    "min_min": (MIN_MIN, "of all ready tasks the one that can end first"),
-    "max_min": (MAX_MIN, "of all ready tasks the one whose earliest end is last"),
-    "fifo": (FIFO, "tasks as they become ready, where they end first"),
-    "deadline": (DEADLINE, "the most urgent task; the cheapest machine within its share of the deadline"),
-    "greedy": (GREEDY, "the most urgent task; the least rent plus penalty foreseen"),
-    "cheapest_fit": (CHEAPEST, "the most urgent task; the least rent that it adds"),
-    "best_fit": (BEST_FIT, "the most urgent task; the paid time that it fills best, else the least rent"),
-    "least_loaded": (LEAST_LOADED, "the most urgent task; the machine that is free first"),
-    "round_robin": (ROUND_ROBIN, "tasks as they become ready, machines in turn"),
-    "random": (RANDOM, "any ready task on any machine"),
+    "heft": (c.HEFT, "the highest upward rank first, to the machine where it ends first"),
+    "peft": (c.PEFT, "looks ahead: the end of a task plus the shortest way behind it from there"),
+    "cpop": (c.CPOP, "the critical path on one machine, other tasks where they end first"),
+    "min_min": (c.MIN_MIN, "of all ready tasks the one that can end first"),
+    "max_min": (c.MAX_MIN, "of all ready tasks the one whose earliest end is last"),
+    "fifo": (c.FIFO, "tasks as they become ready, where they end first"),
+    "deadline": (c.DEADLINE, "the most urgent task; the cheapest machine within its share of the deadline"),
+    "greedy": (c.GREEDY, "the most urgent task; the least rent plus penalty foreseen"),
+    "cheapest_fit": (c.CHEAPEST, "the most urgent task; the least rent that it adds"),
+    "best_fit": (c.BEST_FIT, "the most urgent task; the paid time that it fills best, else the least rent"),
+    "least_loaded": (c.LEAST_LOADED, "the most urgent task; the machine that is free first"),
+    "round_robin": (c.ROUND_ROBIN, "tasks as they become ready, machines in turn"),
+    "random": (c.RANDOM, "any ready task on any machine"),
 }
 
 
@@ -61,7 +46,7 @@ def _network(name: str, checkpoint: Checkpoint, folder: Path, options: Any, seed
         bidder = bidder_of("actor", checkpoint.tensors, SIZES)
     except ValueError as error:
         raise InputError(str(error), file=folder / WEIGHTS) from error
-    return WorkflowsRulePolicy(name, BIDDING, seed, bidder)
+    return WorkflowsRulePolicy(name, c.BIDDING, seed, bidder)
 
 
 SHIPPED = Path(__file__).parents[1] / "pretrained" / "workflows"

@@ -8,31 +8,10 @@ from proreus.kernels.jit import compiled
 from proreus.kernels.rng import next_below
 from proreus.policies.networks.bidder import make_bids
 from proreus.worlds.workflows.encoding.rows import encode
-from proreus.worlds.workflows.policies.columns import (
-    BEST_FIT,
-    BIDDING,
-    CHEAPEST,
-    CPOP,
-    DEADLINE,
-    FIFO,
-    GREEDY,
-    HEFT,
-    LEAST_LOADED,
-    MAX_MIN,
-    MIN_MIN,
-    PEFT,
-    RANDOM,
-    ROUND_ROBIN,
-    WorkflowsRule,
-)
-from proreus.worlds.workflows.state.columns import (
-    BY_MAKESPAN,
-    NOW,
-    PASSES,
-    READIES,
-    WorkflowsState,
-    WorkflowsWork,
-)
+from proreus.worlds.workflows.policies import columns as p
+from proreus.worlds.workflows.policies.columns import WorkflowsRule
+from proreus.worlds.workflows.state import columns as s
+from proreus.worlds.workflows.state.columns import WorkflowsState, WorkflowsWork
 from proreus.worlds.workflows.state.offer import offered
 from proreus.worlds.workflows.state.placement import (
     added_rent,
@@ -49,15 +28,15 @@ _NOT_IN_TIME = -1e15
 def choose(work: WorkflowsWork, state: WorkflowsState, rule: WorkflowsRule) -> tuple[int, int]:
     """(task, machine), or (PASSES, 0)."""
     kind = rule.kind[0]
-    if kind == BIDDING:
+    if kind == p.BIDDING:
         return _highest_bid(work, state, rule)
-    if kind == RANDOM:
-        task = state.ready[next_below(rule.rng, state.tally[READIES])]
+    if kind == p.RANDOM:
+        task = state.ready[next_below(rule.rng, state.tally[s.READIES])]
         return task, next_below(rule.rng, work.speed.size)
-    if kind in (MIN_MIN, MAX_MIN):
+    if kind in (p.MIN_MIN, p.MAX_MIN):
         return _by_finish(work, state, kind)
     task = _chosen_task(work, state, rule)
-    if kind == ROUND_ROBIN:
+    if kind == p.ROUND_ROBIN:
         node = rule.cursor[0]
         rule.cursor[0] = (node + 1) % work.speed.size
         return task, node
@@ -69,18 +48,18 @@ def choose(work: WorkflowsWork, state: WorkflowsState, rule: WorkflowsRule) -> t
 @compiled
 def _chosen_task(work: WorkflowsWork, state: WorkflowsState, rule: WorkflowsRule) -> int:
     kind = rule.kind[0]
-    if kind in (FIFO, ROUND_ROBIN):
+    if kind in (p.FIFO, p.ROUND_ROBIN):
         task = state.ready[0]
-        for at in range(1, state.tally[READIES]):
+        for at in range(1, state.tally[s.READIES]):
             if state.turn[state.ready[at]] < state.turn[task]:
                 task = state.ready[at]
         return task
     # Where the makespan is the aim, ready tasks stand in the order of their upward ranks already.
-    ranked = kind in (PEFT, CPOP) or (kind == HEFT and work.option[BY_MAKESPAN] == 0)
+    ranked = kind in (p.PEFT, p.CPOP) or (kind == p.HEFT and work.option[s.BY_MAKESPAN] == 0)
     if not ranked:
         return state.ready[0]
     task = state.ready[0]
-    for at in range(1, state.tally[READIES]):
+    for at in range(1, state.tally[s.READIES]):
         other = state.ready[at]
         higher = rule.priority[other] > rule.priority[task]
         if higher or (rule.priority[other] == rule.priority[task] and other < task):
@@ -90,7 +69,7 @@ def _chosen_task(work: WorkflowsWork, state: WorkflowsState, rule: WorkflowsRule
 
 @compiled
 def _chosen_node(work: WorkflowsWork, state: WorkflowsState, rule: WorkflowsRule, task: int) -> int:
-    if rule.kind[0] in (HEFT, CPOP, FIFO):
+    if rule.kind[0] in (p.HEFT, p.CPOP, p.FIFO):
         return first_to_end(work, state, task)[0]
     inputs_possible(work, state, task)
     best, first, second = 0, -np.inf, -np.inf
@@ -109,22 +88,22 @@ def desire(
 
     `inputs_possible` was asked before.
     """
-    kind, now = rule.kind[0], state.figure[NOW]
+    kind, now = rule.kind[0], state.figure[s.NOW]
     finish = earliest_finish(work, state, task, node)
-    if kind == PEFT:
+    if kind == p.PEFT:
         return -(finish + rule.outlook[task, node]), -finish
-    if kind == CHEAPEST:
+    if kind == p.CHEAPEST:
         return -added_rent(work, state, node, finish), -finish
-    if kind == BEST_FIT:
+    if kind == p.BEST_FIT:
         if now < state.until[node] >= finish:
             return 1.0, finish - state.until[node]
         return -added_rent(work, state, node, finish), -finish
-    if kind == LEAST_LOADED:
+    if kind == p.LEAST_LOADED:
         return -max(state.busy_until[node] - now, 0.0), -finish
-    if kind == DEADLINE:
+    if kind == p.DEADLINE:
         in_time = finish <= work.sub_deadline[task]
         return (-added_rent(work, state, node, finish) if in_time else _NOT_IN_TIME), -finish
-    if kind == GREEDY:
+    if kind == p.GREEDY:
         after = finish + work.tail[task] / work.speed[node]
         late = penalty_of(work, work.workflow[task], after)
         return -(added_rent(work, state, node, finish) + late), -finish
@@ -135,10 +114,10 @@ def desire(
 def _by_finish(work: WorkflowsWork, state: WorkflowsState, kind: int) -> tuple[int, int]:
     """Each ready task where it ends first; of these the one that ends first (min-min) or last (max-min)."""
     best_task, best_node, best = -1, 0, np.inf
-    for at in range(state.tally[READIES]):
+    for at in range(state.tally[s.READIES]):
         task = state.ready[at]
         node, finish = first_to_end(work, state, task)
-        value = finish if kind == MIN_MIN else -finish
+        value = finish if kind == p.MIN_MIN else -finish
         if value < best or (value == best and task < best_task):
             best_task, best_node, best = task, node, value
     return best_task, best_node
@@ -153,4 +132,4 @@ def _highest_bid(work: WorkflowsWork, state: WorkflowsState, rule: WorkflowsRule
     for row in range(1, nodes + 1):
         if rule.fits[row] and rule.bids[row] > rule.bids[best]:
             best = row
-    return (PASSES, 0) if best == nodes else (offered(work, state), best)
+    return (s.PASSES, 0) if best == nodes else (offered(work, state), best)

@@ -9,24 +9,8 @@ import numpy as np
 from proreus.contract.simulation import Outcome
 from proreus.model.measure import Measure, by_name
 from proreus.worlds.workflows.model import Arrivals
-from proreus.worlds.workflows.state.columns import (
-    ARRIVED,
-    BY_MAKESPAN,
-    ENDED,
-    HORIZON,
-    LATE,
-    NOW,
-    OVER,
-    PENALTY,
-    PLACED,
-    PLACEMENTS,
-    RENT,
-    RENTALS,
-    RESPONSE,
-    WHOLE,
-    WorkflowsState,
-    WorkflowsWork,
-)
+from proreus.worlds.workflows.state import columns as c
+from proreus.worlds.workflows.state.columns import WorkflowsState, WorkflowsWork
 from proreus.worlds.workflows.state.observation import task_name
 
 MEASURES = by_name(
@@ -49,19 +33,19 @@ def measures_of(work: WorkflowsWork, state: WorkflowsState) -> dict[str, float]:
     """Those that make sense for the run so far."""
     tally, figure = state.tally, state.figure
     measures = {
-        "tasks": float(tally[PLACEMENTS]),
-        "makespan": float(figure[HORIZON] - work.arrival[0]),
-        "rent": float(figure[RENT]),
-        "rentals": float(tally[RENTALS]),
+        "tasks": float(tally[c.PLACEMENTS]),
+        "makespan": float(figure[c.HORIZON] - work.arrival[0]),
+        "rent": float(figure[c.RENT]),
+        "rentals": float(tally[c.RENTALS]),
     }
-    if work.option[BY_MAKESPAN]:
+    if work.option[c.BY_MAKESPAN]:
         measures["slr"] = measures["makespan"] / float(work.bound.sum())
     else:
-        measures |= {"cost": float(figure[RENT] + figure[PENALTY]), "penalty": float(figure[PENALTY])}
-        if tally[WHOLE]:
-            measures["late"] = 100.0 * float(tally[LATE] / tally[WHOLE])
-    if tally[WHOLE]:
-        measures["response"] = float(figure[RESPONSE] / tally[WHOLE])
+        measures |= {"cost": float(figure[c.RENT] + figure[c.PENALTY]), "penalty": float(figure[c.PENALTY])}
+        if tally[c.WHOLE]:
+            measures["late"] = 100.0 * float(tally[c.LATE] / tally[c.WHOLE])
+    if tally[c.WHOLE]:
+        measures["response"] = float(figure[c.RESPONSE] / tally[c.WHOLE])
     rented = float(state.rented.sum())
     if rented > 0.0:
         measures["worked"] = 100.0 * float(state.worked.sum()) / rented
@@ -70,7 +54,7 @@ def measures_of(work: WorkflowsWork, state: WorkflowsState) -> dict[str, float]:
 
 def outcome_of(arrivals: Arrivals, work: WorkflowsWork, state: WorkflowsState) -> Outcome:
     """The run so far."""
-    placed = np.flatnonzero(state.status >= PLACED)
+    placed = np.flatnonzero(state.status >= c.PLACED)
     rows = [
         (
             task,
@@ -88,10 +72,10 @@ def outcome_of(arrivals: Arrivals, work: WorkflowsWork, state: WorkflowsState) -
 
 def _export(arrivals: Arrivals, work: WorkflowsWork, state: WorkflowsState) -> Mapping[str, object]:
     return {
-        "now": float(state.figure[NOW]),
-        "arrived": int(state.tally[ARRIVED]),
-        "over": int(state.tally[OVER]),
-        "tasks": {"placed": int(state.tally[PLACEMENTS]), "ended": int(state.tally[ENDED])},
+        "now": float(state.figure[c.NOW]),
+        "arrived": int(state.tally[c.ARRIVED]),
+        "over": int(state.tally[c.OVER]),
+        "tasks": {"placed": int(state.tally[c.PLACEMENTS]), "ended": int(state.tally[c.ENDED])},
         "workflows": [
             {
                 "name": workflow.name,

@@ -14,23 +14,8 @@ from proreus.model.errors import IllegalDecision
 from proreus.worlds.workflows.model import Arrivals, Assign, Decision, Pass, Wait
 from proreus.worlds.workflows.simulation.kernel import begin, is_over, put
 from proreus.worlds.workflows.simulation.outcome import outcome_of
-from proreus.worlds.workflows.state.columns import (
-    AHEAD,
-    ARRIVED,
-    HORIZON,
-    NOW,
-    OVER,
-    PASSES,
-    PENALTY,
-    PLACED,
-    PLACEMENTS,
-    READIES,
-    READY,
-    RENT,
-    WAITS,
-    WorkflowsState,
-    WorkflowsWork,
-)
+from proreus.worlds.workflows.state import columns as c
+from proreus.worlds.workflows.state.columns import WorkflowsState, WorkflowsWork
 from proreus.worlds.workflows.state.compile import new_state
 from proreus.worlds.workflows.state.observation import WorkflowsObservation, task_name
 from proreus.worlds.workflows.state.offer import offered
@@ -63,10 +48,10 @@ class WorkflowsRun:
             case Wait() | Pass():
                 if not observation.may_wait:
                     raise IllegalDecision("nothing will happen by itself: there is nothing to wait for")
-                return (WAITS if isinstance(decision, Wait) else PASSES), 0
+                return (c.WAITS if isinstance(decision, Wait) else c.PASSES), 0
             case Assign(task, node):
                 numbers = _whole(task), _whole(node)
-                if not (0 <= numbers[0] < self.state.status.size) or self.state.status[numbers[0]] != READY:
+                if not (0 <= numbers[0] < self.state.status.size) or self.state.status[numbers[0]] != c.READY:
                     raise IllegalDecision(f"task {task!r} is not ready")
                 if not 0 <= numbers[1] < observation.machines:
                     raise IllegalDecision(f"machine {node!r}: they are 0..{observation.machines - 1}")
@@ -92,11 +77,11 @@ class WorkflowsRun:
         """A bar for each machine: how long it is busy, of the longest."""
         tally, figure = self.state.tally, self.state.figure
         head = (
-            f"{figure[NOW]:,.0f} s: {tally[PLACEMENTS]:,} tasks placed, {tally[READIES]:,} ready; "
-            f"{tally[ARRIVED]:,} workflows came, {tally[OVER]:,} are over; "
-            f"${figure[RENT]:,.2f} rent, ${figure[PENALTY]:,.2f} penalty"
+            f"{figure[c.NOW]:,.0f} s: {tally[c.PLACEMENTS]:,} tasks placed, {tally[c.READIES]:,} ready; "
+            f"{tally[c.ARRIVED]:,} workflows came, {tally[c.OVER]:,} are over; "
+            f"${figure[c.RENT]:,.2f} rent, ${figure[c.PENALTY]:,.2f} penalty"
         )
-        busy, rented = self._busy(), self.state.until > figure[NOW]
+        busy, rented = self._busy(), self.state.until > figure[c.NOW]
         longest = max(float(busy.max()), 1e-9)
         bars = [
             f"machine {node:3d} ▕{bar(seconds / longest)}▏{seconds:10,.0f} s {'rented' if paid else ''}"
@@ -105,7 +90,7 @@ class WorkflowsRun:
         return [head, *bars[:MOST_LINES]]
 
     def _busy(self) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        return np.maximum(self.state.busy_until - self.state.figure[NOW], 0.0)
+        return np.maximum(self.state.busy_until - self.state.figure[c.NOW], 0.0)
 
     def stage(self) -> Stage:
         """The machines; how much of the time to the furthest end each has its work."""
@@ -119,25 +104,25 @@ class WorkflowsRun:
     def look(self) -> Look:
         """The machines now, with the last task that was placed."""
         tally, figure, state = self.state.tally, self.state.figure, self.state
-        now = float(figure[NOW])
+        now = float(figure[c.NOW])
         # A plan has no clock of its own: it is drawn by how far it reaches.
-        time = float(figure[HORIZON]) if self.work.option[AHEAD] else now
+        time = float(figure[c.HORIZON]) if self.work.option[c.AHEAD] else now
         busy, rented = self._busy(), state.until > now
         ahead = busy / max(float(busy.max()), 1e-9)
         series = {
-            "ready": float(tally[READIES]),
-            "workflows": float(tally[ARRIVED] - tally[OVER]),
+            "ready": float(tally[c.READIES]),
+            "workflows": float(tally[c.ARRIVED] - tally[c.OVER]),
             "rented": float(rented.sum()),
             "busy": float((busy > 0).sum()),
-            "cost": float(figure[RENT] + figure[PENALTY]),
+            "cost": float(figure[c.RENT] + figure[c.PENALTY]),
         }
         levels = levels_of(np.stack([ahead, rented.astype(np.float64)], axis=1)[:, None, :])
         moves, self._last = () if self._last is None else (self._last,), None
-        return Look(time, int(tally[PLACEMENTS]), series, (busy > 0).astype(np.float64), levels, moves)
+        return Look(time, int(tally[c.PLACEMENTS]), series, (busy > 0).astype(np.float64), levels, moves)
 
     def gantt(self) -> Gantt:
         """The tasks that are placed, coloured by workflow."""
-        placed = np.flatnonzero(self.state.status >= PLACED)
+        placed = np.flatnonzero(self.state.status >= c.PLACED)
         names = [f"{number}: {workflow.name}" for number, workflow in enumerate(self.arrivals.workflows)]
         return Gantt(
             rows=tuple(f"machine {node} ({speed:g})" for node, speed in enumerate(self.work.speed.tolist())),

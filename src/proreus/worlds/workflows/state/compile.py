@@ -8,20 +8,8 @@ from proreus.kernels.arrays import F64, I32
 from proreus.kernels.structs import pack
 from proreus.model.errors import UsageError
 from proreus.worlds.workflows.model import HOUR, Arrivals, Workflow, WorkflowsTerms
-from proreus.worlds.workflows.state.columns import (
-    AHEAD,
-    BILLING,
-    BOOT,
-    BY_MAKESPAN,
-    FIGURES,
-    LATE_FEE,
-    LATE_RATE,
-    OPTIONS,
-    TALLIES,
-    TERMS,
-    WorkflowsState,
-    WorkflowsWork,
-)
+from proreus.worlds.workflows.state import columns as c
+from proreus.worlds.workflows.state.columns import WorkflowsState, WorkflowsWork
 from proreus.worlds.workflows.state.graph import GRAPH_FEATURES, task_features
 from proreus.worlds.workflows.state.ranks import downward_ranks, lower_bound, upward_ranks
 
@@ -96,16 +84,16 @@ def compile_arrivals(arrivals: Arrivals) -> WorkflowsWork:
 
 
 def _terms(terms: WorkflowsTerms) -> F64:
-    values = np.zeros(TERMS)
-    values[BILLING], values[BOOT] = terms.billing, terms.boot
-    values[LATE_FEE], values[LATE_RATE] = terms.late_fee, terms.late_rate / HOUR
+    values = np.zeros(c.TERMS)
+    values[c.BILLING], values[c.BOOT] = terms.billing, terms.boot
+    values[c.LATE_FEE], values[c.LATE_RATE] = terms.late_fee, terms.late_rate / HOUR
     return values
 
 
 def _options(arrivals: Arrivals) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    options = np.zeros(OPTIONS, dtype=np.int64)
-    options[AHEAD] = arrivals.ahead
-    options[BY_MAKESPAN] = not np.isfinite(arrivals.deadline).any()
+    options = np.zeros(c.OPTIONS, dtype=np.int64)
+    options[c.AHEAD] = arrivals.ahead
+    options[c.BY_MAKESPAN] = not np.isfinite(arrivals.deadline).any()
     return options
 
 
@@ -168,7 +156,7 @@ def new_state(work: WorkflowsWork) -> WorkflowsState:
             ending=next(floats),
             ender=next(integers),
             possible=next(machines),
-            tally=np.zeros(TALLIES, dtype=np.int64),
-            figure=np.zeros(FIGURES),
+            tally=np.zeros(c.TALLIES, dtype=np.int64),
+            figure=np.zeros(c.FIGURES),
         )
     )

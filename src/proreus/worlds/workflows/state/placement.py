@@ -10,30 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from proreus.kernels.jit import compiled
-from proreus.worlds.workflows.state.columns import (
-    AHEAD,
-    ARRIVED,
-    BACKLOG,
-    BILLING,
-    BOOT,
-    HEAPED,
-    HORIZON,
-    LATE,
-    LATE_FEE,
-    LATE_RATE,
-    LATENESS,
-    NOW,
-    PENALTY,
-    PLACED,
-    PLACEMENTS,
-    READIES,
-    RENT,
-    RENTALS,
-    RESPONSE,
-    WHOLE,
-    WorkflowsState,
-    WorkflowsWork,
-)
+from proreus.worlds.workflows.state import columns as c
+from proreus.worlds.workflows.state.columns import WorkflowsState, WorkflowsWork
 
 
 @compiled
@@ -46,7 +24,7 @@ def inputs_possible(work: WorkflowsWork, state: WorkflowsState, task: int) -> No
     # Columns are named once: each mention of one inside a loop would count a reference.
     possible, until, node_of, finish = state.possible, state.until, state.node, state.finish
     parent, delay = work.parent, work.parent_delay
-    now, boot = state.figure[NOW], work.term[BOOT]
+    now, boot = state.figure[c.NOW], work.term[c.BOOT]
     last, second, last_node = -np.inf, -np.inf, -1
     for node in range(possible.size):
         # A machine that is not rented has to boot first.
@@ -120,7 +98,7 @@ def first_to_end(work: WorkflowsWork, state: WorkflowsState, task: int) -> tuple
 @compiled
 def paid_until(work: WorkflowsWork, state: WorkflowsState, node: int, finish: float) -> float:
     """To when the machine is paid if its last task ends then."""
-    now, period = state.figure[NOW], work.term[BILLING]
+    now, period = state.figure[c.NOW], work.term[c.BILLING]
     is_rented = state.until[node] > now
     if is_rented and finish <= state.until[node]:
         return state.until[node]
@@ -132,7 +110,7 @@ def paid_until(work: WorkflowsWork, state: WorkflowsState, node: int, finish: fl
 @compiled
 def added_rent(work: WorkflowsWork, state: WorkflowsState, node: int, finish: float) -> float:
     """Dollars that a task which ends then on that machine adds to the rent."""
-    now = state.figure[NOW]
+    now = state.figure[c.NOW]
     paid = state.until[node] if state.until[node] > now else now
     return (paid_until(work, state, node, finish) - paid) * work.price[node]
 
@@ -141,7 +119,7 @@ def added_rent(work: WorkflowsWork, state: WorkflowsState, node: int, finish: fl
 def penalty_of(work: WorkflowsWork, workflow: int, end: float) -> float:
     """Dollars for a workflow that ends then."""
     late = end - work.deadline[workflow]
-    return work.term[LATE_FEE] + late * work.term[LATE_RATE] if late > 0.0 else 0.0
+    return work.term[c.LATE_FEE] + late * work.term[c.LATE_RATE] if late > 0.0 else 0.0
 
 
 @compiled
@@ -154,12 +132,12 @@ def place(work: WorkflowsWork, state: WorkflowsState, task: int, node: int) -> f
     rent = _rent(work, state, node, finish)
     _take_slot(state, node, start, finish)
     state.worked[node] += seconds
-    state.status[task] = PLACED
+    state.status[task] = c.PLACED
     state.node[task], state.start[task], state.finish[task] = node, start, finish
-    state.tally[PLACEMENTS] += 1
-    state.figure[BACKLOG] -= work.runtime[task]
-    state.figure[RENT] += rent
-    state.figure[HORIZON] = max(state.figure[HORIZON], finish)
+    state.tally[c.PLACEMENTS] += 1
+    state.figure[c.BACKLOG] -= work.runtime[task]
+    state.figure[c.RENT] += rent
+    state.figure[c.HORIZON] = max(state.figure[c.HORIZON], finish)
     _push_end(state, task)
     workflow = work.workflow[task]
     state.end[workflow] = max(state.end[workflow], finish)
@@ -173,22 +151,22 @@ def _close(work: WorkflowsWork, state: WorkflowsState, workflow: int) -> float:
     """All tasks of a workflow are placed, so that its end is known: the penalty."""
     end = state.end[workflow]
     penalty = penalty_of(work, workflow, end)
-    state.tally[WHOLE] += 1
-    state.figure[RESPONSE] += end - work.arrival[workflow]
+    state.tally[c.WHOLE] += 1
+    state.figure[c.RESPONSE] += end - work.arrival[workflow]
     if end > work.deadline[workflow]:
-        state.tally[LATE] += 1
-        state.figure[LATENESS] += end - work.deadline[workflow]
-    state.figure[PENALTY] += penalty
+        state.tally[c.LATE] += 1
+        state.figure[c.LATENESS] += end - work.deadline[workflow]
+    state.figure[c.PENALTY] += penalty
     return penalty
 
 
 @compiled
 def _rent(work: WorkflowsWork, state: WorkflowsState, node: int, finish: float) -> float:
-    now = state.figure[NOW]
+    now = state.figure[c.NOW]
     until = paid_until(work, state, node, finish)
     if state.until[node] <= now:
         state.since[node] = state.until[node] = now
-        state.tally[RENTALS] += 1
+        state.tally[c.RENTALS] += 1
     added = until - state.until[node]
     state.rented[node] += added
     state.until[node] = until
@@ -208,8 +186,8 @@ def _take_slot(state: WorkflowsState, node: int, start: float, finish: float) ->
 
 @compiled
 def _push_end(state: WorkflowsState, task: int) -> None:
-    at, moment = state.tally[HEAPED], state.finish[task]
-    state.tally[HEAPED] += 1
+    at, moment = state.tally[c.HEAPED], state.finish[task]
+    state.tally[c.HEAPED] += 1
     while at > 0:
         above = (at - 1) // 2
         if not _sooner(moment, task, state.ending[above], state.ender[above]):
@@ -223,8 +201,8 @@ def _push_end(state: WorkflowsState, task: int) -> None:
 def pop_end(state: WorkflowsState) -> int:
     """The placed task that ends next; it leaves the heap."""
     first = state.ender[0]
-    state.tally[HEAPED] -= 1
-    size = state.tally[HEAPED]
+    state.tally[c.HEAPED] -= 1
+    size = state.tally[c.HEAPED]
     moment, task, at = state.ending[size], state.ender[size], 0
     while True:
         below = 2 * at + 1
@@ -251,7 +229,7 @@ def _sooner(moment: float, task: int, other: float, other_task: int) -> bool:
 @compiled
 def add_ready(work: WorkflowsWork, state: WorkflowsState, task: int) -> None:
     """A task may be placed: it takes its turn among the ready ones, the most urgent first."""
-    count, urgency = state.tally[READIES], work.latest[task]
+    count, urgency = state.tally[c.READIES], work.latest[task]
     low, high = 0, count
     while low < high:
         middle = (low + high) // 2
@@ -263,33 +241,33 @@ def add_ready(work: WorkflowsWork, state: WorkflowsState, task: int) -> None:
     for at in range(count, low, -1):
         state.ready[at] = state.ready[at - 1]
     state.ready[low] = task
-    state.tally[READIES] += 1
+    state.tally[c.READIES] += 1
 
 
 @compiled
 def remove_ready(state: WorkflowsState, task: int) -> None:
     """It is placed."""
-    count = state.tally[READIES]
+    count = state.tally[c.READIES]
     at = 0
     while state.ready[at] != task:
         at += 1
     for after in range(at, count - 1):
         state.ready[after] = state.ready[after + 1]
-    state.tally[READIES] -= 1
+    state.tally[c.READIES] -= 1
 
 
 @compiled
 def next_event(work: WorkflowsWork, state: WorkflowsState) -> float:
     """When a task ends or a workflow arrives next; infinite: nothing will happen by itself."""
     moment = np.inf
-    if state.tally[HEAPED] > 0:
+    if state.tally[c.HEAPED] > 0:
         moment = state.ending[0]
-    if state.tally[ARRIVED] < work.arrival.size:
-        moment = min(moment, work.arrival[state.tally[ARRIVED]])
+    if state.tally[c.ARRIVED] < work.arrival.size:
+        moment = min(moment, work.arrival[state.tally[c.ARRIVED]])
     return moment
 
 
 @compiled
 def may_wait(work: WorkflowsWork, state: WorkflowsState) -> bool:
     """Something will happen by itself; a plan waits for nothing."""
-    return work.option[AHEAD] == 0 and next_event(work, state) < np.inf
+    return work.option[c.AHEAD] == 0 and next_event(work, state) < np.inf

@@ -141,20 +141,20 @@ class _Reader:
         return message
 
     def _put(
-        self, found: dict[str, Any], field: _Numbered, type_: Type, value: int | bytes, depth: int
+        self, message: dict[str, Any], field: _Numbered, type_: Type, value: int | bytes, depth: int
     ) -> None:
         """One more value of a field; what Go writes though it is empty is left out, as its JSON does."""
         name = field.name
         if type_.word == "[]" and type_.of is not None:
-            found.setdefault(name, []).append(self._value(type_.of, value, depth))
+            message.setdefault(name, []).append(self._value(type_.of, value, depth))
         elif type_.word == "{}" and type_.of is not None:
             entry = dict(self._fields(_bytes(value)))
             key = _text(_bytes(entry.get(1, b"")))
-            found.setdefault(name, {})[key] = self._value(type_.of, entry.get(2, b""), depth)
+            message.setdefault(name, {})[key] = self._value(type_.of, entry.get(2, b""), depth)
         else:
             read = self._value(type_, value, depth)
             if read not in ("", None) and (read or not field.omitted):
-                found[name] = read
+                message[name] = read
 
     def _value(self, type_: Type, value: int | bytes, depth: int) -> Any:
         match type_.word:

@@ -93,17 +93,17 @@ def _told_by_fields() -> frozenset[str]:
 
 
 def _property(definition: str, field: Field, prefix: str) -> dict[str, Any]:
-    found = _type(field.type, prefix)
+    schema = _type(field.type, prefix)
     about = about_field(definition, field.name)
-    if about and "$ref" in found and prefix.startswith("#/components"):
-        found = {"allOf": [found]}  # beside a reference nothing else counts in version 3
+    if about and "$ref" in schema and prefix.startswith("#/components"):
+        schema = {"allOf": [schema]}  # beside a reference nothing else counts in version 3
     if about:
-        found = {**found, "description": about}
+        schema = {**schema, "description": about}
     if field.merges:
-        found["x-kubernetes-patch-strategy"] = field.strategy
+        schema["x-kubernetes-patch-strategy"] = field.strategy
     if field.merge:
-        found["x-kubernetes-patch-merge-key"] = field.merge
-    return found
+        schema["x-kubernetes-patch-merge-key"] = field.merge
+    return schema
 
 
 def _type(type_: Type, prefix: str) -> dict[str, Any]:
@@ -144,10 +144,10 @@ def _paths(kind: Kind) -> Iterator[tuple[str, tuple[str, ...]]]:
         yield f"{base}/{kind.plural}", ("get",)
         base = f"{base}/namespaces/{{namespace}}"
     yield f"{base}/{kind.plural}", ("get", "post", "delete")
-    one = f"{base}/{kind.plural}/{{name}}"
-    yield one, ("get", "put", "patch", "delete")
+    path = f"{base}/{kind.plural}/{{name}}"
+    yield path, ("get", "put", "patch", "delete")
     if kind.status:
-        yield f"{one}/status", ("get", "put", "patch")
+        yield f"{path}/status", ("get", "put", "patch")
 
 
 def _parameters(path: str, method: str) -> Iterator[tuple[str, str, str]]:
@@ -207,10 +207,10 @@ def _operation_2(kind: Kind, path: str, method: str, reference: dict[str, str]) 
 
 def groups_3() -> dict[str, list[Kind]]:
     """The documents of version 3, by the path that each is about."""
-    found: dict[str, list[Kind]] = {}
+    kinds: dict[str, list[Kind]] = {}
     for kind in KINDS:
-        found.setdefault(_base(kind).strip("/"), []).append(kind)
-    return found
+        kinds.setdefault(_base(kind).strip("/"), []).append(kind)
+    return kinds
 
 
 @cache

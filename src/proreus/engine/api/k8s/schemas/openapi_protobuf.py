@@ -26,7 +26,7 @@ _METHODS = {"get": 2, "put": 3, "post": 4, "delete": 5, "patch": 8}
 
 
 def _path(item: dict[str, Any]) -> bytes:
-    return b"".join(_message(_METHODS[method], _operation(one)) for method, one in item.items())
+    return b"".join(_message(_METHODS[method], _operation(operation)) for method, operation in item.items())
 
 
 def _operation(operation: dict[str, Any]) -> bytes:
@@ -54,9 +54,9 @@ def _parameter(parameter: dict[str, Any]) -> bytes:
         body = _text(2, parameter["name"]) + _text(3, "body") + _flag(4, parameter["required"])
         return _message(1, body + _message(5, _schema(parameter["schema"])))
     at_path = parameter["in"] == "path"
-    told = _flag(1, parameter["required"]) + _text(2, parameter["in"]) + _text(4, parameter["name"])
-    told += _text(5 if at_path else 6, parameter["type"])
-    return _message(2, _message(4 if at_path else 3, told))
+    message = _flag(1, parameter["required"]) + _text(2, parameter["in"]) + _text(4, parameter["name"])
+    message += _text(5 if at_path else 6, parameter["type"])
+    return _message(2, _message(4 if at_path else 3, message))
 
 
 def _schema(schema: dict[str, Any]) -> bytes:
@@ -77,7 +77,11 @@ def _schema(schema: dict[str, Any]) -> bytes:
     if "properties" in schema:
         parts.append(
             _message(
-                25, b"".join(_named(1, name, _schema(one)) for name, one in schema["properties"].items())
+                25,
+                b"".join(
+                    _named(1, name, _schema(property_schema))
+                    for name, property_schema in schema["properties"].items()
+                ),
             )
         )
     parts.append(_extensions(31, schema))

@@ -10,22 +10,8 @@ import math
 from proreus.kernels.arrays import F64, I64
 from proreus.kernels.jit import compiled
 from proreus.model.resources import COL_DISK, COL_NETWORK
-from proreus.worlds.pods.policies.rules.columns import (
-    BALANCED,
-    FIT,
-    GPU_FRAGMENTATION,
-    IMAGES,
-    LEAST_ALLOCATED,
-    LOAD_PACKING,
-    LOAD_RISK,
-    MOST_ALLOCATED,
-    NETWORK_AND_DISK,
-    NODE_AFFINITY,
-    POD_AFFINITY,
-    SPREAD,
-    TAINTS,
-    PodRule,
-)
+from proreus.worlds.pods.policies.rules import columns as cols
+from proreus.worlds.pods.policies.rules.columns import PodRule
 from proreus.worlds.pods.policies.rules.memory import catch_up, remembers
 from proreus.worlds.pods.policies.rules.scores import fgd_score
 from proreus.worlds.pods.policies.rules.spread_memory import refresh_sums, remembers_sums
@@ -34,7 +20,7 @@ from proreus.worlds.pods.state.legality import counts_for_spread, has_spread_key
 
 _TOP = 100
 # The plugins of `kube_plus` alone.
-_PLUS = (GPU_FRAGMENTATION, NETWORK_AND_DISK, LOAD_PACKING, LOAD_RISK)
+_PLUS = (cols.GPU_FRAGMENTATION, cols.NETWORK_AND_DISK, cols.LOAD_PACKING, cols.LOAD_RISK)
 
 
 @compiled
@@ -90,10 +76,10 @@ def _compared_score(rule: PodRule, i: int) -> int:
     """Their weighted sum for the node at place i of the list."""
     weights, parts = rule.weights, rule.parts
     return (
-        weights[TAINTS] * parts[TAINTS, i]
-        + weights[NODE_AFFINITY] * parts[NODE_AFFINITY, i]
-        + weights[SPREAD] * parts[SPREAD, i]
-        + weights[POD_AFFINITY] * parts[POD_AFFINITY, i]
+        weights[cols.TAINTS] * parts[cols.TAINTS, i]
+        + weights[cols.NODE_AFFINITY] * parts[cols.NODE_AFFINITY, i]
+        + weights[cols.SPREAD] * parts[cols.SPREAD, i]
+        + weights[cols.POD_AFFINITY] * parts[cols.POD_AFFINITY, i]
     )
 
 
@@ -121,16 +107,16 @@ def _own_scores(cluster: Cluster, state: State, rule: PodRule, c: int, nodes: I6
         n = nodes[i]
         room = (allocatable[n, 0], allocatable[n, 1])
         used = (scored[n, 0] + scoring[0], scored[n, 1] + scoring[1])
-        parts[FIT, i] = fit_score(strategy, ratio_shape, room, used)
-        parts[BALANCED, i] = 0
+        parts[cols.FIT, i] = fit_score(strategy, ratio_shape, room, used)
+        parts[cols.BALANCED, i] = 0
         if balances:
             held = (room[0] - free[n, 0], room[1] - free[n, 1])
-            parts[BALANCED, i] = balanced_score(minor, room, held, (asked_cpu, asked_memory))
-        parts[IMAGES, i] = image[shape, n]
+            parts[cols.BALANCED, i] = balanced_score(minor, room, held, (asked_cpu, asked_memory))
+        parts[cols.IMAGES, i] = image[shape, n]
         totals[i] = (
-            weights[FIT] * parts[FIT, i]
-            + weights[BALANCED] * parts[BALANCED, i]
-            + weights[IMAGES] * parts[IMAGES, i]
+            weights[cols.FIT] * parts[cols.FIT, i]
+            + weights[cols.BALANCED] * parts[cols.BALANCED, i]
+            + weights[cols.IMAGES] * parts[cols.IMAGES, i]
         )
         if plus:
             totals[i] += _plus_score(cluster, state, rule, c, (n, i))
@@ -142,15 +128,15 @@ def _plus_score(cluster: Cluster, state: State, rule: PodRule, c: int, at: tuple
     n, i = at
     weights, parts = rule.weights, rule.parts
     allocatable, request = cluster.nodes.allocatable[n], cluster.classes.request[c]
-    if weights[GPU_FRAGMENTATION] > 0:
-        parts[GPU_FRAGMENTATION, i] = fgd_score(cluster, state, c, n)[0]
-    if weights[NETWORK_AND_DISK] > 0:
-        parts[NETWORK_AND_DISK, i] = bandwidth_score(allocatable, state.free[n], request)
-    if weights[LOAD_PACKING] > 0:
+    if weights[cols.GPU_FRAGMENTATION] > 0:
+        parts[cols.GPU_FRAGMENTATION, i] = fgd_score(cluster, state, c, n)[0]
+    if weights[cols.NETWORK_AND_DISK] > 0:
+        parts[cols.NETWORK_AND_DISK, i] = bandwidth_score(allocatable, state.free[n], request)
+    if weights[cols.LOAD_PACKING] > 0:
         expected = state.load[n, 0] + cluster.classes.load_guess[c]
-        parts[LOAD_PACKING, i] = target_load_score(expected, allocatable[0], rule.load_options[0])
-    if weights[LOAD_RISK] > 0:
-        parts[LOAD_RISK, i] = load_risk_score(
+        parts[cols.LOAD_PACKING, i] = target_load_score(expected, allocatable[0], rule.load_options[0])
+    if weights[cols.LOAD_RISK] > 0:
+        parts[cols.LOAD_RISK, i] = load_risk_score(
             state.load[n, 0] + request[0], state.load[n, 1], allocatable[0], rule.load_options
         )
     total = 0
@@ -172,10 +158,10 @@ def fit_score(strategy: int, ratio_shape: F64, capacities: tuple[int, int], used
         capacity = capacities[r]
         if capacity == 0:
             continue
-        if strategy == LEAST_ALLOCATED:
+        if strategy == cols.LEAST_ALLOCATED:
             exact += 0 if used[r] > capacity else (capacity - used[r]) * _TOP // capacity
             weight += 1
-        elif strategy == MOST_ALLOCATED:
+        elif strategy == cols.MOST_ALLOCATED:
             exact += min(used[r], capacity) * _TOP // capacity
             weight += 1
         else:
@@ -186,7 +172,7 @@ def fit_score(strategy: int, ratio_shape: F64, capacities: tuple[int, int], used
                 weight += 1
     if weight == 0:
         return 0
-    if strategy in (LEAST_ALLOCATED, MOST_ALLOCATED):
+    if strategy in (cols.LEAST_ALLOCATED, cols.MOST_ALLOCATED):
         return exact // weight
     return math.floor(total / weight + 0.5)
 
@@ -237,7 +223,7 @@ def _taints(cluster: Cluster, rule: PodRule, shape: int, nodes: I64, feasible: i
         most = max(most, repelled[shape, nodes[i]])
     for i in range(feasible):
         lost = 0 if most == 0 else _TOP * repelled[shape, nodes[i]] // most
-        rule.parts[TAINTS, i] = _TOP - lost
+        rule.parts[cols.TAINTS, i] = _TOP - lost
 
 
 @compiled
@@ -247,7 +233,7 @@ def _node_affinity(cluster: Cluster, rule: PodRule, shape: int, nodes: I64, feas
     for i in range(feasible):
         most = max(most, preferred[shape, nodes[i]])
     for i in range(feasible):
-        rule.parts[NODE_AFFINITY, i] = 0 if most == 0 else _TOP * preferred[shape, nodes[i]] // most
+        rule.parts[cols.NODE_AFFINITY, i] = 0 if most == 0 else _TOP * preferred[shape, nodes[i]] // most
 
 
 @compiled
@@ -258,7 +244,7 @@ def _pod_affinity(cluster: Cluster, state: State, rule: PodRule, c: int, nodes: 
     parts = rule.parts
     if len(likes) + len(feels) == 0:
         for i in range(feasible):
-            parts[POD_AFFINITY, i] = 0
+            parts[cols.POD_AFFINITY, i] = 0
         return
     least, most = 0, 0
     for i in range(feasible):
@@ -272,12 +258,12 @@ def _pod_affinity(cluster: Cluster, state: State, rule: PodRule, c: int, nodes: 
             d = cluster.nodes.domain[terms.key[terms.feel[e]], n]
             if d >= 0:
                 raw += state.drawn_in[terms.feel[e], d]
-        parts[POD_AFFINITY, i] = raw
+        parts[cols.POD_AFFINITY, i] = raw
         least = raw if i == 0 else min(least, raw)
         most = raw if i == 0 else max(most, raw)
     for i in range(feasible):
-        raw = parts[POD_AFFINITY, i]
-        parts[POD_AFFINITY, i] = 0 if most == least else int(_TOP * ((raw - least) / (most - least)))
+        raw = parts[cols.POD_AFFINITY, i]
+        parts[cols.POD_AFFINITY, i] = 0 if most == least else int(_TOP * ((raw - least) / (most - least)))
 
 
 @compiled
@@ -292,7 +278,7 @@ def _spread(cluster: Cluster, state: State, rule: PodRule, c: int, nodes: I64, f
     parts, raw = rule.parts, rule.raw
     if not soft:
         for i in range(feasible):
-            parts[SPREAD, i] = 0
+            parts[cols.SPREAD, i] = 0
         return
     counted = 0
     for i in range(feasible):
@@ -313,11 +299,11 @@ def _spread(cluster: Cluster, state: State, rule: PodRule, c: int, nodes: I64, f
             most = max(most, rounded)
     for i in range(feasible):
         if math.isnan(raw[i]):
-            parts[SPREAD, i] = 0
+            parts[cols.SPREAD, i] = 0
         elif most == 0:
-            parts[SPREAD, i] = _TOP
+            parts[cols.SPREAD, i] = _TOP
         else:
-            parts[SPREAD, i] = _TOP * (most + least - math.floor(raw[i] + 0.5)) // most
+            parts[cols.SPREAD, i] = _TOP * (most + least - math.floor(raw[i] + 0.5)) // most
 
 
 @compiled

@@ -15,17 +15,9 @@ from proreus.model.pod import GPU_WHOLE
 from proreus.policies.protocol import Explanation
 from proreus.worlds.pods.encoding.pair import PAIR_FEATURES, cluster_scale, demand_context, pod_kind
 from proreus.worlds.pods.policies.explanation import explained
+from proreus.worlds.pods.policies.rules import columns as cols
 from proreus.worlds.pods.policies.rules.choose import choose, feasible_target, fill_scores, find_feasible
-from proreus.worlds.pods.policies.rules.columns import (
-    FLAT,
-    HEAP,
-    KUBE,
-    LINEAR,
-    PLUGINS,
-    RANDOM,
-    ROTATING,
-    PodRule,
-)
+from proreus.worlds.pods.policies.rules.columns import PodRule
 from proreus.worlds.pods.policies.rules.kube_scores import score_nodes, total_scores
 from proreus.worlds.pods.policies.rules.memory import new_memory
 from proreus.worlds.pods.policies.rules.scores import node_score
@@ -169,9 +161,9 @@ class RulePolicy:
         """The nodes that the rule looks at, with their totals; none where all are alike to it."""
         cluster, state, c = observation.cluster, observation.state, observation.pod_class
         rule = self.rule_for(observation.compiled, state)
-        if rule.kind == FLAT:
+        if rule.kind == cols.FLAT:
             return np.zeros(0, dtype=np.int64), np.zeros(0)
-        if rule.kind != KUBE:
+        if rule.kind != cols.KUBE:
             scores = np.empty(len(observation.compiled.workload.nodes))
             fill_scores(cluster, state, observation.scratch, rule, (c, scores))
             nodes = np.flatnonzero(scores != -np.inf)
@@ -190,17 +182,17 @@ class RulePolicy:
         """
         cluster, state, c = observation.cluster, observation.state, observation.pod_class
         rule = self.rule_for(observation.compiled, state)
-        if rule.kind == FLAT:
+        if rule.kind == cols.FLAT:
             return {}
-        if rule.kind == KUBE:
+        if rule.kind == cols.KUBE:
             score_nodes(cluster, state, rule, c, looked_at, len(looked_at))
             weighted = (rule.weights[:, None] * rule.parts[:, of]).astype(np.float64)
-            return {name: weighted[p] for p, name in enumerate(PLUGINS) if self.options.weights[p]}
+            return {name: weighted[p] for p, name in enumerate(cols.PLUGINS) if self.options.weights[p]}
         totals, features = np.empty(len(of)), np.empty((len(of), len(PAIR_FEATURES)))
         for at, n in enumerate(looked_at[of].tolist()):
             totals[at] = node_score(cluster, state, rule, c, n)
             features[at] = rule.features
-        if rule.kind != LINEAR:
+        if rule.kind != cols.LINEAR:
             return {self.name: totals}
         parts = features * rule.linear[pod_kind(cluster, c)]
         named = {name.replace("_", " "): parts[:, f] for f, name in enumerate(PAIR_FEATURES)}
@@ -209,7 +201,7 @@ class RulePolicy:
     def _scores(self, observation: PodObservation, rule: PodRule) -> dict[int, dict[str, float]]:
         """Node -> weighted scores, for the nodes the rule looks at."""
         cluster, state, c = observation.cluster, observation.state, observation.pod_class
-        if rule.kind != KUBE:
+        if rule.kind != cols.KUBE:
             allowed = np.flatnonzero(observation.refusals() == 0).tolist()
             return {n: {self.name: node_score(cluster, state, rule, c, n)} for n in allowed}
         feasible = find_feasible(cluster, state, observation.scratch, rule, c)
@@ -218,7 +210,7 @@ class RulePolicy:
         return {
             n: {
                 plugin: float(rule.weights[p] * rule.parts[p, i])
-                for p, plugin in enumerate(PLUGINS)
+                for p, plugin in enumerate(cols.PLUGINS)
                 if rule.weights[p] > 0
             }
             for i, n in enumerate(nodes.tolist())
@@ -227,11 +219,11 @@ class RulePolicy:
     def _note(self, observation: PodObservation) -> str:
         nodes = len(observation.compiled.workload.nodes)
         ties = {
-            RANDOM: "at random",
-            ROTATING: "to the next in rotation",
-            HEAP: "to the root of the scheduler's heap of scores",
+            cols.RANDOM: "at random",
+            cols.ROTATING: "to the next in rotation",
+            cols.HEAP: "to the root of the scheduler's heap of scores",
         }.get(self.options.tie, "to the first in order")
-        if self.options.kind != KUBE:
+        if self.options.kind != cols.KUBE:
             note = "" if self.options.linear is None else self.options.linear.note(observation.compiled)
             return f"{note} Equal scores go {ties}.".lstrip()
         wanted = feasible_target(nodes, self.options.percentage)
@@ -243,7 +235,7 @@ def _bind(options: RuleOptions, compiled: Compiled) -> PodRule:
     cluster = compiled.cluster
     nodes, classes = len(compiled.workload.nodes), len(compiled.specs)
     repeats = len(compiled.workload.pods) >= _CACHE_REPEATS * classes
-    cached = options.cache and options.kind != KUBE and repeats and nodes * classes <= _CACHE_CELLS
+    cached = options.cache and options.kind != cols.KUBE and repeats and nodes * classes <= _CACHE_CELLS
     remembered = _CACHE_BYTES if repeats else _NO_CELLS
     largest = cluster.nodes.allocatable.max(axis=0)
     return pack(
@@ -272,8 +264,8 @@ def _bind(options: RuleOptions, compiled: Compiled) -> PodRule:
             stamp=np.zeros(nodes, dtype=np.int64),
             refreshes=np.zeros(1, dtype=np.int64),
             rescored=np.zeros(1, dtype=np.int64),
-            memory=new_memory(cluster, remembered if options.cache and options.kind == KUBE else 0),
-            parts=np.zeros((len(PLUGINS), nodes), dtype=np.int64),
+            memory=new_memory(cluster, remembered if options.cache and options.kind == cols.KUBE else 0),
+            parts=np.zeros((len(cols.PLUGINS), nodes), dtype=np.int64),
             totals=np.zeros(nodes, dtype=np.int64),
             raw=np.zeros(nodes),
             in_domain=np.zeros(max(int(cluster.nodes.domains.max(initial=0)), 1), dtype=np.int64),

@@ -13,19 +13,8 @@ from proreus.kernels.arrays import I64
 from proreus.kernels.jit import compiled
 from proreus.kernels.rng import next_below
 from proreus.worlds.pods.encoding.pair import DEVICE_LEFT, encode_pair, pod_kind
-from proreus.worlds.pods.policies.rules.columns import (
-    BEST_FIT,
-    BINPACK,
-    DOT_PRODUCT,
-    FGD,
-    FLAT,
-    GPU_CLUSTERING,
-    GPU_PACKING,
-    LINEAR,
-    RANDOM,
-    WORST_FIT,
-    PodRule,
-)
+from proreus.worlds.pods.policies.rules import columns as cols
+from proreus.worlds.pods.policies.rules.columns import PodRule
 from proreus.worlds.pods.state.columns import Cluster, State
 from proreus.worlds.pods.state.devices import LEVEL, shares_device, tightest_devices
 from proreus.worlds.pods.state.filters import OK
@@ -44,25 +33,25 @@ def node_score(cluster: Cluster, state: State, rule: PodRule, c: int, n: int) ->
     if local_refusal(cluster, state, c, n) != OK:
         return -math.inf
     kind = rule.kind
-    if kind == FLAT:
+    if kind == cols.FLAT:
         return 0.0
-    if kind == BEST_FIT:
+    if kind == cols.BEST_FIT:
         return float(math.floor(_TOP * (1.0 - _left_over(cluster, state, rule, c, n)) + _NOISE))
-    if kind == WORST_FIT:
+    if kind == cols.WORST_FIT:
         return float(math.floor(_TOP * _left_over(cluster, state, rule, c, n) + _NOISE))
-    if kind == DOT_PRODUCT:
+    if kind == cols.DOT_PRODUCT:
         return _dot_product(cluster, state, rule, c, n)
-    if kind == BINPACK:
+    if kind == cols.BINPACK:
         return _binpack(cluster, state, c, n)
-    if kind == FGD:
+    if kind == cols.FGD:
         return float(fgd_score(cluster, state, c, n)[0])
-    if kind == LINEAR:
+    if kind == cols.LINEAR:
         return _linear(cluster, state, rule, c, n)
     if cluster.classes.gpu_num[c] == 0:
         return 0.0
-    if kind == GPU_PACKING:
+    if kind == cols.GPU_PACKING:
         return float(_gpu_packing(cluster, state, c, n))
-    return float(_gpu_clustering(cluster, state, c, n)) if kind == GPU_CLUSTERING else 0.0
+    return float(_gpu_clustering(cluster, state, c, n)) if kind == cols.GPU_CLUSTERING else 0.0
 
 
 @compiled
@@ -226,11 +215,11 @@ def choose_devices(cluster: Cluster, state: State, rule: PodRule, c: int, n: int
     num, milli = cluster.classes.gpu_num[c], cluster.classes.gpu_milli[c]
     if num == 0:
         return 0
-    if rule.kind == FGD:
+    if rule.kind == cols.FGD:
         return fgd_score(cluster, state, c, n)[1]
-    if rule.kind == LINEAR:
+    if rule.kind == cols.LINEAR:
         return encode_pair(cluster, state, rule.encoding_scale, c, n, rule.features)
-    if rule.kind == FLAT and rule.tie == RANDOM and num == 1:
+    if rule.kind == cols.FLAT and rule.tie == cols.RANDOM and num == 1:
         fitting = 0
         chosen = 0
         for d in range(cluster.nodes.gpu_count[n]):

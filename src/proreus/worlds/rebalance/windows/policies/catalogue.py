@@ -18,16 +18,8 @@ from proreus.policies.experts import read_wishes
 from proreus.policies.networks.bidder import BIDDERS, bidder_of
 from proreus.worlds.rebalance.windows.encoding import offers
 from proreus.worlds.rebalance.windows.encoding.moves import BASIC, FEATURES, VERSION
+from proreus.worlds.rebalance.windows.policies import columns as c
 from proreus.worlds.rebalance.windows.policies.adaptive import price_of, read_experts
-from proreus.worlds.rebalance.windows.policies.columns import (
-    ADAPTIVE,
-    BALANCE,
-    BIDDING,
-    HOTSPOT,
-    LEARNED,
-    NOTHING,
-    RANDOM,
-)
 from proreus.worlds.rebalance.windows.policies.policy import MovePolicy, WindowPolicy, all_weights
 
 KIND, ADAPTS = "moves", "adaptive"
@@ -53,7 +45,7 @@ def _rule(what: str, kind: int) -> Rule:
 
 def _hotspot(name: str, options: MovePolicyOptions, seed: int) -> WindowPolicy:
     _, at, level = name.partition("@")
-    return MovePolicy(name, HOTSPOT, seed, level=_level(name, level) if at else 0.0)
+    return MovePolicy(name, c.HOTSPOT, seed, level=_level(name, level) if at else 0.0)
 
 
 def _level(name: str, text: str) -> float:
@@ -70,7 +62,7 @@ def _adaptive(
     name: str, checkpoint: Checkpoint, folder: Path, options: MovePolicyOptions, seed: int
 ) -> WindowPolicy:
     price = price_of(read_wishes(options.objective))
-    return MovePolicy(name, ADAPTIVE, seed, experts=read_experts(checkpoint, folder).at(price))
+    return MovePolicy(name, c.ADAPTIVE, seed, experts=read_experts(checkpoint, folder).at(price))
 
 
 def _weighed(options: MovePolicyOptions, objective: str) -> MovePolicyOptions:
@@ -80,7 +72,7 @@ def _weighed(options: MovePolicyOptions, objective: str) -> MovePolicyOptions:
 def _learned(
     name: str, checkpoint: Checkpoint, folder: Path, options: MovePolicyOptions, seed: int
 ) -> WindowPolicy:
-    return MovePolicy(name, LEARNED, seed, weights=move_weights(checkpoint, folder))
+    return MovePolicy(name, c.LEARNED, seed, weights=move_weights(checkpoint, folder))
 
 
 def move_weights(checkpoint: Checkpoint, folder: Path) -> F64:
@@ -108,7 +100,7 @@ def bidding_policy(name: str, kind: str, tensors: Mapping[str, NDArray[Any]]) ->
     if offering is None or offering.shape != (len(FEATURES),) or not np.isfinite(offering).all():
         raise ValueError(f"{OFFERING}: needs {len(FEATURES)} finite numbers")
     bidder = bidder_of(kind, tensors, offers.SIZES)
-    return MovePolicy(name, BIDDING, weights=offering.astype(np.float64), bidder=bidder)
+    return MovePolicy(name, c.BIDDING, weights=offering.astype(np.float64), bidder=bidder)
 
 
 _PRETRAINED = Path(__file__).resolve().parents[1] / "pretrained"
@@ -117,14 +109,14 @@ MOVE_POLICIES = Catalogue(
     world="rebalance",
     what="windows",
     rules={
-        "nothing": _rule("never moves a pod", NOTHING),
-        "random": _rule("any legal move, or none", RANDOM),
+        "nothing": _rule("never moves a pod", c.NOTHING),
+        "random": _rule("any legal move, or none", c.RANDOM),
         "hotspot": Rule(
             "cools the hottest node while it is above the threshold; hotspot@0.6: above 60 %",
             _hotspot,
             takes="the share above which a node is hot",
         ),
-        "balance": _rule("the move that lowers the variance of loads most", BALANCE),
+        "balance": _rule("the move that lowers the variance of loads most", c.BALANCE),
     },
     main=("hotspot", "balance", "nothing", "learned"),
     kinds={

@@ -17,15 +17,8 @@ from proreus.worlds.rebalance.windows.encoding.figures import FIGURES, fill_figu
 from proreus.worlds.rebalance.windows.encoding.moves import FEATURES
 from proreus.worlds.rebalance.windows.encoding.offers import CHOICES, STOP_ROW, fill_offers
 from proreus.worlds.rebalance.windows.encoding.scores import score_moves
-from proreus.worlds.rebalance.windows.policies.columns import (
-    ADAPTIVE,
-    BALANCE,
-    BIDDING,
-    HOTSPOT,
-    NOTHING,
-    RANDOM,
-    MoveRule,
-)
+from proreus.worlds.rebalance.windows.policies import columns as c
+from proreus.worlds.rebalance.windows.policies.columns import MoveRule
 from proreus.worlds.rebalance.windows.state import LAST, Hosting, may_move, use_of, use_with
 
 LEAST_GAIN = 0.02
@@ -36,21 +29,21 @@ LEAST_GAIN = 0.02
 def choose_move(hosting: Hosting, rule: MoveRule) -> int:
     """The next move as pod * nodes + node, or pods * nodes to stop."""
     kind = rule.kind[0]
-    if kind == NOTHING:
+    if kind == c.NOTHING:
         return hosting.where.size * hosting.pods.size
-    if kind == RANDOM:
+    if kind == c.RANDOM:
         return _random_move(hosting, rule)
-    if kind == HOTSPOT:
+    if kind == c.HOTSPOT:
         return _cool_hottest(hosting, rule.level[0] if rule.level[0] > 0.0 else hosting.threshold[0])
-    if kind == BALANCE:
+    if kind == c.BALANCE:
         return _level(hosting)
-    if kind == ADAPTIVE:
+    if kind == c.ADAPTIVE:
         fill_figures(hosting, rule.figures)
         expert = nearest(rule.figures, rule.stands)
         return (
             _highest_score(hosting, rule.experts[expert], rule.features) if expert >= 0 else _level(hosting)
         )
-    if kind == BIDDING:
+    if kind == c.BIDDING:
         return _highest_bid(hosting, rule)
     return _highest_score(hosting, rule.weights, rule.features)
 

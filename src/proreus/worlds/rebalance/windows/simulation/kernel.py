@@ -11,28 +11,8 @@ import numpy as np
 
 from proreus.kernels.arrays import F64, I64
 from proreus.kernels.jit import compiled
-from proreus.worlds.rebalance.windows.simulation.columns import (
-    CUMULATIVE,
-    GROUP,
-    HIT,
-    LOW,
-    MIGRATED,
-    MOVES,
-    NOW,
-    OVER,
-    OVER_REQUESTS,
-    REQUESTS,
-    SHARING,
-    STEPS,
-    UNDER,
-    UNMET,
-    W_MIGRATED,
-    W_OVER,
-    W_UNDER,
-    W_UNMET,
-    RequestStream,
-    WindowsColumns,
-)
+from proreus.worlds.rebalance.windows.simulation import columns as c
+from proreus.worlds.rebalance.windows.simulation.columns import RequestStream, WindowsColumns
 from proreus.worlds.rebalance.windows.state import (
     BUDGET,
     DAY,
@@ -72,7 +52,7 @@ def fill_demand(first: I64, amount: F64, standing: F64, cumulative: bool, demand
 def begin_run(stream: RequestStream, run: WindowsColumns, first: int) -> None:
     """Every pod where it stood at first, before window `first`."""
     hosting = run.hosting
-    run.clock[NOW] = first
+    run.clock[c.NOW] = first
     hosting.pods[:] = 0
     for pod in range(stream.start.size):
         hosting.where[pod] = stream.start[pod]
@@ -85,7 +65,7 @@ def begin_run(stream: RequestStream, run: WindowsColumns, first: int) -> None:
 @compiled
 def foresee(stream: RequestStream, run: WindowsColumns) -> None:
     """The forecasts for the window that is next, from the windows before it alone."""
-    now, forecast = run.clock[NOW], run.hosting.forecast
+    now, forecast = run.clock[c.NOW], run.hosting.forecast
     for pod in range(stream.start.size):
         for resource in range(2):
             if now == 0:
@@ -123,9 +103,9 @@ def migrate(run: WindowsColumns, pod: int, node: int) -> float:
     if hosting.tally[LEFT] == hosting.tally[BUDGET]:
         run.outcome[:] = 0.0  # the first move of a window opens its account
     move_pod(hosting, pod, node)
-    run.outcome[MOVES] += 1.0
-    run.outcome[MIGRATED] += asked
-    return -run.level[W_MIGRATED] * asked
+    run.outcome[c.MOVES] += 1.0
+    run.outcome[c.MIGRATED] += asked
+    return -run.level[c.W_MIGRATED] * asked
 
 
 @compiled
@@ -142,20 +122,20 @@ def close_window(stream: RequestStream, run: WindowsColumns) -> float:
                 count += 1
         if count:
             _serve(stream, run, node, count)
-    run.clock[NOW] += 1
+    run.clock[c.NOW] += 1
     foresee(stream, run)
     new_window(hosting)
     return -(
-        run.level[W_OVER] * outcome[OVER]
-        + run.level[W_UNDER] * outcome[UNDER]
-        + run.level[W_UNMET] * outcome[UNMET]
+        run.level[c.W_OVER] * outcome[c.OVER]
+        + run.level[c.W_UNDER] * outcome[c.UNDER]
+        + run.level[c.W_UNMET] * outcome[c.UNMET]
     )
 
 
 @compiled
 def _serve(stream: RequestStream, run: WindowsColumns, node: int, count: int) -> None:
     """The window on one node, step by step; its pods are the first `count` members."""
-    pods, now, group = stream.start.size, run.clock[NOW], run.option[GROUP]
+    pods, now, group = stream.start.size, run.clock[c.NOW], run.option[c.GROUP]
     longest = 0
     for k in range(count):
         place = now * pods + run.members[k]
@@ -172,7 +152,7 @@ def _serve(stream: RequestStream, run: WindowsColumns, node: int, count: int) ->
                 asked = 0.0
                 for request in range(begin, end):
                     asked += stream.amount[request, resource]
-                if run.option[CUMULATIVE]:
+                if run.option[c.CUMULATIVE]:
                     run.held[k, resource] += asked
                 else:
                     run.held[k, resource] = stream.standing[run.members[k], resource] + asked
@@ -189,27 +169,27 @@ def _judge(stream: RequestStream, run: WindowsColumns, node: int, count: int, at
         cpu += run.held[k, 0]
         mem += run.held[k, 1]
     threshold = run.hosting.threshold[0] * (1.0 + _ROUNDING)
-    outcome[STEPS] += 1.0
-    outcome[REQUESTS] += at[1]
+    outcome[c.STEPS] += 1.0
+    outcome[c.REQUESTS] += at[1]
     if cpu > threshold * capacity[0] or mem > threshold * capacity[1]:
-        outcome[OVER] += 1.0
-        outcome[OVER_REQUESTS] += at[1]
-    if cpu < run.level[LOW] * capacity[0] and mem < run.level[LOW] * capacity[1]:
-        outcome[UNDER] += 1.0
+        outcome[c.OVER] += 1.0
+        outcome[c.OVER_REQUESTS] += at[1]
+    if cpu < run.level[c.LOW] * capacity[0] and mem < run.level[c.LOW] * capacity[1]:
+        outcome[c.UNDER] += 1.0
     if cpu <= capacity[0] * (1.0 + _ROUNDING) and mem <= capacity[1] * (1.0 + _ROUNDING):
         return
-    share(run.held[:count], capacity, run.option[SHARING], run.assigned[:count], run.order[:count])
+    share(run.held[:count], capacity, run.option[c.SHARING], run.assigned[:count], run.order[:count])
     for k in range(count):
         for resource in range(2):
             if run.assigned[k, resource] < run.held[k, resource] * (1.0 - _ROUNDING):
-                outcome[UNMET] += 1.0
-    outcome[HIT] += _hit(stream, run, node, count, at[0])
+                outcome[c.UNMET] += 1.0
+    outcome[c.HIT] += _hit(stream, run, node, count, at[0])
 
 
 @compiled
 def _hit(stream: RequestStream, run: WindowsColumns, node: int, count: int, step: int) -> int:
     """Requests of this step that do not get all they ask for, the smallest being satisfied first."""
-    pods, now, group = stream.start.size, run.clock[NOW], run.option[GROUP]
+    pods, now, group = stream.start.size, run.clock[c.NOW], run.option[c.GROUP]
     capacity = run.hosting.capacity[node]
     asked = np.empty((count * group, 2))
     fresh, cpu, mem = 0, capacity[0], capacity[1]

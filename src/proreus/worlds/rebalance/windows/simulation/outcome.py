@@ -7,17 +7,7 @@ from dataclasses import asdict, dataclass
 from proreus.contract.simulation import Outcome
 from proreus.kernels.arrays import F64
 from proreus.model.measure import Measure, by_name
-from proreus.worlds.rebalance.windows.simulation.columns import (
-    HIT,
-    MIGRATED,
-    MOVES,
-    OVER,
-    OVER_REQUESTS,
-    REQUESTS,
-    STEPS,
-    UNDER,
-    UNMET,
-)
+from proreus.worlds.rebalance.windows.simulation import columns as c
 from proreus.worlds.rebalance.windows.simulation.layout import layout_now
 from proreus.worlds.rebalance.windows.simulation.world import RewardWeights, WindowsWorld
 
@@ -58,15 +48,15 @@ def window_figures(outcomes: F64, first: int) -> list[WindowFigures]:
     return [
         WindowFigures(
             window=first + place,
-            requests=int(row[REQUESTS]),
-            over_requests=int(row[OVER_REQUESTS]),
-            hit=int(row[HIT]),
-            steps=int(row[STEPS]),
-            over_steps=int(row[OVER]),
-            under_steps=int(row[UNDER]),
-            unmet=int(row[UNMET]),
-            migrations=int(row[MOVES]),
-            migrated=float(row[MIGRATED]),
+            requests=int(row[c.REQUESTS]),
+            over_requests=int(row[c.OVER_REQUESTS]),
+            hit=int(row[c.HIT]),
+            steps=int(row[c.STEPS]),
+            over_steps=int(row[c.OVER]),
+            under_steps=int(row[c.UNDER]),
+            unmet=int(row[c.UNMET]),
+            migrations=int(row[c.MOVES]),
+            migrated=float(row[c.MIGRATED]),
         )
         for place, row in enumerate(outcomes)
     ]
@@ -85,16 +75,16 @@ def outcome_of(outcomes: F64, world: WindowsWorld, first: int) -> Outcome:
 def measures_of(outcomes: F64, weights: RewardWeights) -> dict[str, float]:
     """The measures of a run; outcomes [windows, OUTCOMES]."""
     total, windows = outcomes.sum(axis=0).tolist(), max(len(outcomes), 1)
-    requests, steps = max(total[REQUESTS], 1.0), max(total[STEPS], 1.0)
-    cost = weights.over * total[OVER] + weights.under * total[UNDER]
-    cost += weights.unmet * total[UNMET] + weights.migrated * total[MIGRATED]
+    requests, steps = max(total[c.REQUESTS], 1.0), max(total[c.STEPS], 1.0)
+    cost = weights.over * total[c.OVER] + weights.under * total[c.UNDER]
+    cost += weights.unmet * total[c.UNMET] + weights.migrated * total[c.MIGRATED]
     return {
-        "violations": 100.0 * total[OVER_REQUESTS] / requests,
-        "over_steps": 100.0 * total[OVER] / steps,
-        "hit": 100.0 * total[HIT] / requests,
-        "migrations": total[MOVES] / windows,
-        "migrated": total[MIGRATED] / windows,
-        "under_steps": 100.0 * total[UNDER] / steps,
-        "unmet": total[UNMET] / windows,
+        "violations": 100.0 * total[c.OVER_REQUESTS] / requests,
+        "over_steps": 100.0 * total[c.OVER] / steps,
+        "hit": 100.0 * total[c.HIT] / requests,
+        "migrations": total[c.MOVES] / windows,
+        "migrated": total[c.MIGRATED] / windows,
+        "under_steps": 100.0 * total[c.UNDER] / steps,
+        "unmet": total[c.UNMET] / windows,
         "reward": -cost / windows,
     }

@@ -11,15 +11,8 @@ from proreus.kernels.arrays import F64, Bool
 from proreus.kernels.structs import pack
 from proreus.model.errors import IllegalDecision, UsageError
 from proreus.worlds.rebalance.windows.model import RequestWindows
-from proreus.worlds.rebalance.windows.simulation.columns import (
-    END,
-    LEVELS,
-    NOW,
-    OPTIONS,
-    OUTCOMES,
-    RequestStream,
-    WindowsColumns,
-)
+from proreus.worlds.rebalance.windows.simulation import columns as c
+from proreus.worlds.rebalance.windows.simulation.columns import RequestStream, WindowsColumns
 from proreus.worlds.rebalance.windows.simulation.kernel import begin_run, close_window, fill_demand, migrate
 from proreus.worlds.rebalance.windows.state import (
     FORECASTS,
@@ -107,7 +100,7 @@ def new_run(windows: RequestWindows, options: WindowsOptions) -> WindowsColumns:
     weights = options.weights
     levels = [options.low, weights.over, weights.under, weights.unmet, weights.migrated]
     option = [options.group if parallel else 1, int(parallel), _SHARING[options.sharing]]
-    assert len(levels) == LEVELS and len(option) == OPTIONS
+    assert len(levels) == c.LEVELS and len(option) == c.OPTIONS
     hosting = Hosting(
         capacity=np.ascontiguousarray(windows.deployment.capacity, dtype=np.float64),
         where=np.zeros(pods, dtype=np.int64),
@@ -124,7 +117,7 @@ def new_run(windows: RequestWindows, options: WindowsOptions) -> WindowsColumns:
             clock=np.zeros(2, dtype=np.int64),
             option=np.array(option, dtype=np.int64),
             level=np.array(levels),
-            outcome=np.zeros(OUTCOMES),
+            outcome=np.zeros(c.OUTCOMES),
             held=np.zeros((pods, 2)),
             assigned=np.zeros((pods, 2)),
             order=np.zeros(pods, dtype=np.int64),
@@ -161,18 +154,18 @@ class WindowsWorld:
     @property
     def window(self) -> int:
         """The window that is next."""
-        return int(self.run.clock[NOW])
+        return int(self.run.clock[c.NOW])
 
     @property
     def over(self) -> bool:
         """Whether every window of the run is served."""
-        return self.window >= int(self.run.clock[END])
+        return self.window >= int(self.run.clock[c.END])
 
     def begin(self, first: int, last: int) -> None:
         """A run over windows [first, last), every pod where it stood at the start."""
         if not 0 <= first < last <= self.windows.windows:
             raise UsageError(f"there are no windows {first} to {last} among {self.windows.windows}")
-        self.run.clock[END] = last
+        self.run.clock[c.END] = last
         begin_run(self.stream, self.run, first)
 
     def mask(self) -> Bool:

@@ -34,15 +34,8 @@ from proreus.worlds.rebalance.windows.policies.columns import BALANCE, MoveRule
 from proreus.worlds.rebalance.windows.policies.policy import MovePolicy
 from proreus.worlds.rebalance.windows.policies.rules import choose_move
 from proreus.worlds.rebalance.windows.scenarios import WindowScenario, needs_data, parse_window_scenario
-from proreus.worlds.rebalance.windows.simulation.columns import (
-    END,
-    HIT,
-    NOW,
-    OVER_REQUESTS,
-    REQUESTS,
-    RequestStream,
-    WindowsColumns,
-)
+from proreus.worlds.rebalance.windows.simulation import columns as c
+from proreus.worlds.rebalance.windows.simulation.columns import RequestStream, WindowsColumns
 from proreus.worlds.rebalance.windows.simulation.kernel import begin_run, close_window, migrate
 from proreus.worlds.rebalance.windows.simulation.world import WindowsWorld
 from proreus.worlds.rebalance.windows.state import Hosting, legal_moves
@@ -206,7 +199,7 @@ def start_lane(
     first = begin + next_below(screen.rng[lane], end - begin - length + 1)
     screen.deployment[lane] = deployment
     for run in (runs[lane], shadows[lane]):
-        run.clock[END] = first + length
+        run.clock[c.END] = first + length
         begin_run(streams[deployment], run, first)
 
 
@@ -241,7 +234,7 @@ def step_lanes(
             if screen.price[0] >= 0.0:
                 saved = _shadow_cost(stream, shadows[lane], rule, screen.price[0]) - _bad(run)
                 screen.rewards[lane] = saved / UNIT
-        screen.ended[lane] = run.clock[NOW] >= run.clock[END]
+        screen.ended[lane] = run.clock[c.NOW] >= run.clock[c.END]
         if screen.ended[lane]:
             start_lane(streams, runs, shadows, screen, lane)
         show_lane(run, screen, lane)
@@ -266,7 +259,7 @@ def _shadow_cost(stream: RequestStream, shadow: WindowsColumns, rule: MoveRule, 
 def _bad(run: WindowsColumns) -> float:
     """Percent of the requests of the last window that were above the threshold, or hit by contention."""
     outcome = run.outcome
-    return 100.0 * (outcome[OVER_REQUESTS] + outcome[HIT]) / max(outcome[REQUESTS], 1.0)
+    return 100.0 * (outcome[c.OVER_REQUESTS] + outcome[c.HIT]) / max(outcome[c.REQUESTS], 1.0)
 
 
 @compiled

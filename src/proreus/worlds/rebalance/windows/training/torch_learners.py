@@ -142,7 +142,7 @@ class WindowsDQNConfig(WindowsDDQNConfig):
 
 def _of_windows(scenarios: Sequence[WindowScenario], algorithm: str) -> tuple[WindowScenario, ...]:
     for scenario in scenarios:
-        if not isinstance(scenario, WindowScenario):
+        if not hasattr(scenario, "windows"):
             raise UsageError(
                 f"{algorithm} learns from windows of requests, and {scenario.name!r} is none of them"
             )

@@ -6,15 +6,8 @@ from typing import cast
 
 import numpy as np
 
-from proreus.worlds.vms.policies.columns import (
-    BALANCE_FIT,
-    BEST_FIT,
-    FIRST_FIT,
-    GAPS,
-    LEARNED,
-    WORST_FIT,
-    VmRule,
-)
+from proreus.worlds.vms.policies import columns as c
+from proreus.worlds.vms.policies.columns import VmRule
 from proreus.worlds.vms.policies.gaps import all_gap_scores
 from proreus.worlds.vms.policies.policy import VmRulePolicy
 from proreus.worlds.vms.policies.scorer import all_scores
@@ -24,10 +17,10 @@ _BEST_SCORED = 3
 _SIMPLE = tuple(
     VmRulePolicy(name, kind)
     for name, kind in (
-        ("first_fit", FIRST_FIT),
-        ("best_fit", BEST_FIT),
-        ("balance_fit", BALANCE_FIT),
-        ("worst_fit", WORST_FIT),
+        ("first_fit", c.FIRST_FIT),
+        ("best_fit", c.BEST_FIT),
+        ("balance_fit", c.BALANCE_FIT),
+        ("worst_fit", c.WORST_FIT),
     )
 )
 
@@ -35,9 +28,9 @@ _SIMPLE = tuple(
 def candidates(observation: VmObservation, rule: VmRule, choice: int) -> list[int]:
     """The rule's own choice first; of places that the machine would leave alike only one."""
     wanted = [choice]
-    if rule.kind[rule.now[0]] in (LEARNED, GAPS):
+    if rule.kind[rule.now[0]] in (c.LEARNED, c.GAPS):
         servers, flavours = observation.servers, observation.flavours
-        scored = all_scores if rule.kind[rule.now[0]] == LEARNED else all_gap_scores
+        scored = all_scores if rule.kind[rule.now[0]] == c.LEARNED else all_gap_scores
         scores = scored(servers, flavours, observation.lane, observation.flavour, rule)
         order = np.argsort(-scores, kind="stable")
         known: dict[tuple[bytes, ...], int] = {}
