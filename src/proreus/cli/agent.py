@@ -27,7 +27,13 @@ from proreus.cli.cluster.flags import (
 )
 from proreus.cli.cluster.host_name import machine_name
 from proreus.cli.cluster.lock import LockPurpose, only_one
-from proreus.cli.cluster.node_messages import nodes_in_words, nodes_told, running_on, say_left_behind
+from proreus.cli.cluster.node_messages import (
+    nodes_in_words,
+    nodes_told,
+    running_on,
+    say_left_behind,
+    say_passed_over,
+)
 from proreus.cli.cluster.runtime_log import RuntimeLog, runtime_log
 from proreus.cli.cluster.state_dir import make_state_dir, state_dir
 from proreus.cli.output import new_console, write_json
@@ -102,8 +108,8 @@ def run(words: Sequence[str]) -> int:
             options = replace(options, identity=identity_of(options.store, holder))
             options = measured(options, arguments.offered)
             ended = run_until_told(ending, options, lambda engine: _announce(arguments, name, engine))
-            say(arguments.common, f"ended{running_on(ended)}")
-            _log.info("ended%s", running_on(ended))
+            say(arguments.common, f"ended{running_on(ended, folder)}")
+            _log.info("ended%s", running_on(ended, folder))
     return 0
 
 
@@ -143,6 +149,7 @@ def _options(arguments: AgentArguments, name: str, folder: Path) -> EngineOption
 def _announce(arguments: AgentArguments, name: str, engine: Engine) -> None:
     ready: dict[str, Any] = {"pid": os.getpid(), "store": arguments.store, "name": name, **nodes_told(engine)}
     say_left_behind(arguments.common, engine)
+    say_passed_over(arguments.common, engine)
     console = new_console(arguments.common)
     console.print(f"joined {nodes_in_words(engine)}", highlight=False, soft_wrap=True)
     write_json(arguments.common, ready)

@@ -14,7 +14,7 @@ from typing import Annotated
 import tyro
 
 from proreus.cli.arguments import parse, prepare
-from proreus.cli.cluster.lock import LockPurpose, held_by, only_one
+from proreus.cli.cluster.lock import LockPurpose, down_follows, held_by, only_one
 from proreus.cli.cluster.state_dir import state_dir
 from proreus.cli.output import Output, new_console, write_json
 from proreus.model.errors import UsageError, WorkError, needs_extra
@@ -45,7 +45,8 @@ def run(words: Sequence[str]) -> int:
     folder = state_dir(arguments.dir)
     if not folder.is_dir():
         raise UsageError(f"no cluster is kept in {folder}: name its folder with --dir")
-    ended = _end(folder)
+    with down_follows(folder):
+        ended = _end(folder)
     with only_one(folder):
         stopped = _stop_pods(folder, arguments.socket)
     console = new_console(arguments.common)

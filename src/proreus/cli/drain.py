@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +17,7 @@ from proreus.cli.cluster.resource_names import path_of
 from proreus.cli.cluster.state_dir import Where
 from proreus.cli.cordon import set_unschedulable
 from proreus.cli.output import Output, new_console, waiting, write_json
+from proreus.cli.program_name import program_name
 from proreus.engine.objects.kinds import POD
 from proreus.model.errors import UsageError, WorkError
 
@@ -26,7 +28,7 @@ _DESCRIPTION = """Cordon a node and evict its pods. Disruption budgets are kept;
 
 Example: proreus drain node-1 --timeout 300"""
 _NOT_FOUND, _TOO_MANY = 404, 429
-_POLL_SECONDS = 0.5
+_POLL_SECONDS, _SAY_SECONDS = 0.5, 5.0
 _MIRROR = "kubernetes.io/config.mirror"
 Pod = dict[str, Any]
 
@@ -72,11 +74,29 @@ def run(words: Sequence[str]) -> int:
                 f"nothing would bring these pods back elsewhere: {', '.join(alone)}; --force evicts them"
             )
         leaving = [pod for pod in pods if pod not in staying]
-        evicted = _Draining(client, arguments, console).run(leaving)
+        with _still_cordoned(arguments):
+            evicted = _Draining(client, arguments, console).run(leaving)
     console.print(f"node/{arguments.node} drained", highlight=False, soft_wrap=True)
     left = [_full_name(pod) for pod in staying]
     write_json(arguments.common, {"node": arguments.node, "evicted": evicted, "left": left})
     return 0
+
+
+@contextmanager
+def _still_cordoned(arguments: DrainArguments) -> Iterator[None]:
+    """A drain that is broken off says in what state it leaves the node."""
+    where = "" if arguments.where.dir is None else f" --dir {arguments.where.dir}"
+    hint = f"{arguments.node} is still cordoned: {program_name()} uncordon {arguments.node}{where}"
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"interrupted; {hint}") from None
+    except NotDrained as error:
+        raise NotDrained(f"{error}; {hint}") from None
+
+
+class NotDrained(WorkError):
+    """The time is up."""
 
 
 class _Draining:
@@ -85,11 +105,13 @@ class _Draining:
     def __init__(self, client: Client, arguments: DrainArguments, console: Console) -> None:
         self._client, self._arguments, self._console = client, arguments, console
         self._deadline = time.monotonic() + (arguments.timeout or float("inf"))
+        self._said = time.monotonic()
+        """When a line was last printed of what is waited for."""
 
     def run(self, pods: list[Pod]) -> list[str]:
         """The names of those that went."""
         asked: list[Pod] = []
-        with waiting(self._console, "evicting") as say:
+        with waiting(self._console, "evicting") as show:
             held = pods
             while held:
                 refusals = {_full_name(pod): self._evict(pod) for pod in held}
@@ -97,12 +119,10 @@ class _Draining:
                 held = [pod for pod in held if refusals[_full_name(pod)]]
                 if held:
                     first = _full_name(held[0])
-                    say(f"{len(held)} wait for a disruption budget")
-                    self._pause(f"{first} may not be evicted: {refusals[first]}")
+                    self._pause(f"{first} may not be evicted yet: {refusals[first]}", show)
             for pod in asked:
                 while self._stands(pod):
-                    say(f"waiting until {_full_name(pod)} has ended")
-                    self._pause(f"{_full_name(pod)} has not ended")
+                    self._pause(f"{_full_name(pod)} has not ended", show)
         return [_full_name(pod) for pod in asked]
 
     def _evict(self, pod: Pod) -> str:
@@ -139,9 +159,15 @@ class _Draining:
             return False
         return bool(current["metadata"]["uid"] == metadata["uid"])
 
-    def _pause(self, why: str) -> None:
-        if time.monotonic() >= self._deadline:
-            raise WorkError(f"not drained within {self._arguments.timeout:g} s: {why}")
+    def _pause(self, why: str, show: Callable[[str], None]) -> None:
+        """Wait a moment, and tell what for: on a terminal at once, elsewhere by a line every few seconds."""
+        now = time.monotonic()
+        if now >= self._deadline:
+            raise NotDrained(f"not drained within {self._arguments.timeout:g} s: {why}")
+        show(why)
+        if not self._console.is_terminal and now - self._said >= _SAY_SECONDS:
+            self._said = now
+            self._console.print(f"waiting: {why}", highlight=False, soft_wrap=True)
         time.sleep(_POLL_SECONDS)
 
 

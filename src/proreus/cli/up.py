@@ -32,6 +32,7 @@ from proreus.cli.cluster.node_messages import (
     nodes_told,
     running_on,
     say_left_behind,
+    say_passed_over,
 )
 from proreus.cli.cluster.runtime_log import RuntimeLog, runtime_log
 from proreus.cli.cluster.state_dir import (
@@ -44,9 +45,11 @@ from proreus.cli.cluster.state_dir import (
 from proreus.cli.cluster.tokens import first_token
 from proreus.cli.compile_progress import compiling_said
 from proreus.cli.output import new_console, write_json
+from proreus.cli.program_name import program_name
 from proreus.cli.signals import told_to_end
 from proreus.httpserver.host_names import bare, is_loopback
-from proreus.model.errors import UsageError, needs_extra
+from proreus.httpserver.sockets import AddressInUse
+from proreus.model.errors import UsageError, WorkError, needs_extra
 from proreus.version import __version__
 
 if TYPE_CHECKING:
@@ -143,9 +146,12 @@ def run(words: Sequence[str]) -> int:
                     _log.info("ready: %s, the API on port %d", nodes_in_words(engine), engine.port)
                     _announce(arguments, folder, engine, own)
 
-                ended = run_until_told(ending, options, announce)
-            say(arguments.common, f"ended{running_on(ended)}; the same command goes on where it was")
-            _log.info("ended%s", running_on(ended))
+                try:
+                    ended = run_until_told(ending, options, announce)
+                except AddressInUse as error:
+                    raise WorkError(f"{error}; another cluster? `--port 0` takes a free one") from error
+            say(arguments.common, f"ended{running_on(ended, folder)}; the same command goes on where it was")
+            _log.info("ended%s", running_on(ended, folder))
     return 0
 
 
@@ -185,8 +191,8 @@ def _tell_of_containers(arguments: UpArguments, folder: Path) -> None:
     if arguments.nodes.nodes is not None and standing_runtime(machine_options(folder, None).root):
         say(
             arguments.common,
-            "containers of this machine may run on, with nobody to look after them: `proreus down` stops "
-            "them, `proreus up` without --nodes takes them up",
+            "containers of this machine may run on, with nobody to look after them: "
+            f"`{program_name()} down` stops them, `{program_name()} up` without --nodes takes them up",
         )
 
 
@@ -222,8 +228,9 @@ def _announce(arguments: UpArguments, folder: Path, engine: Engine, own: Path | 
         "store": _store(arguments, folder),
         **nodes_told(engine),
     }
-    where = "" if arguments.dir is None else f" --dir {arguments.dir}"
+    program, where = program_name(), "" if arguments.dir is None else f" --dir {arguments.dir}"
     say_left_behind(arguments.common, engine)
+    say_passed_over(arguments.common, engine)
     shown = "" if own is None else f"#token={first_token(own, 'viewer')}"
     console = new_console(arguments.common)
     for line in (
@@ -234,8 +241,8 @@ def _announce(arguments: UpArguments, folder: Path, engine: Engine, own: Path | 
         f"  store        {ready['store']}",
         "",
         "In another terminal:",
-        f"  {EXAMPLE}{where}",
-        f"  proreus get pods -o wide{where}",
+        f"  {program} apply -f {EXAMPLE}{where}",
+        f"  {program} get pods -o wide{where}",
         f"  kubectl --kubeconfig {config} get nodes",
         "Ctrl-C ends it; the same command goes on where it was.",
     ):

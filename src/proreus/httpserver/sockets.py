@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 
 from proreus.httpserver.host_names import bare
@@ -11,6 +12,10 @@ BACKLOG = 4096
 """Connections that wait to be accepted; what the system allows may be less."""
 ACCEPTED_AT_ONCE = 16
 """Connections that are accepted before whoever is there already has a turn."""
+
+
+class AddressInUse(WorkError):
+    """Somebody listens there already."""
 
 
 def listen(host: str, port: int, what: str = "REST") -> socket.socket:
@@ -27,5 +32,6 @@ def listen(host: str, port: int, what: str = "REST") -> socket.socket:
         listening.listen(BACKLOG)
     except OSError as error:
         listening.close()
-        raise WorkError(f"{what} cannot listen on {host}:{port}: {error.strerror or error}") from error
+        kind = AddressInUse if error.errno == errno.EADDRINUSE else WorkError
+        raise kind(f"{what} cannot listen on {host}:{port}: {error.strerror or error}") from error
     return listening

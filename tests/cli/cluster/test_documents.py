@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from proreus.cli.cluster.documents import as_yaml, read_all
 from proreus.model.errors import InputError, UsageError
+from tests.cli.cluster.conftest import WEB
 
+_IGNORES_SIGTERM = """
+import os, signal, sys
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
 OBJECT = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
 
 
@@ -94,3 +102,18 @@ def test_yaml_keeps_the_order_and_the_lines() -> None:
     shared = {"x": 1}
     text = as_yaml({"b": "one\ntwo\n", "a": shared, "c": shared, "d": "true"})
     assert text == "b: |\n  one\n  two\na:\n  x: 1\nc:\n  x: 1\nd: 'true'\n"
+
+
+def test_the_example_ends_when_it_is_told_to() -> None:
+    """The first process of a container ignores SIGTERM unless it says otherwise: deletion took 30 s."""
+    deployment = read_all([str(WEB)])[0].value
+    (web,) = deployment["spec"]["template"]["spec"]["containers"]
+    words = [*web["command"], *web.get("args", ())]
+    with subprocess.Popen([sys.executable, "-c", _IGNORES_SIGTERM, *words], stdout=subprocess.PIPE) as server:
+        try:
+            assert server.stdout is not None
+            assert server.stdout.readline().startswith(b"Serving HTTP on 127.0.0.1 port ")
+            server.terminate()
+            assert server.wait(10) == 0
+        finally:
+            server.kill()

@@ -136,7 +136,7 @@ def test_the_status_page_and_what_it_follows(cluster: Cluster) -> None:
 def test_a_used_port_and_a_used_folder_are_one_line(cluster: Cluster, proreus: Proreus) -> None:
     port = cluster.ready["api"].rpartition(":")[2]
     ended = proreus("up", "--quiet", "--dir", "other", "--port", port)
-    assert_refused(ended, 1, f"127.0.0.1:{port}", "Address already in use")
+    assert_refused(ended, 1, f"127.0.0.1:{port}", "Address already in use", "--port 0")
     ended = proreus("up", "--quiet", "--dir", str(cluster.folder), "--port", "0")
     assert_refused(ended, 1, "a cluster runs here already", str(cluster.process.pid), "--dir")
 
@@ -164,6 +164,24 @@ def test_an_agent_of_no_cluster_is_told_and_makes_none(proreus: Proreus, tmp_pat
     assert not (tmp_path / "typo.db").exists()
     asyncio.run(an_empty_store(tmp_path / "empty.db"))
     assert_refused(proreus(*agent, "--store", "sqlite:empty.db"), 2, "no cluster is in it")
+
+
+def test_up_and_down_tell_the_same_of_containers(tmp_path: Path, proreus: Proreus) -> None:
+    folder = tmp_path / "state"
+    (tmp_path / "pod.yaml").write_text(
+        a_pod("sleeper", "restartPolicy: Never").replace("image: i", "image: i, command: [sleep, '1000']")
+    )
+    with started(folder, "--runtime", "process") as made:
+        assert proreus("apply", "-f", "pod.yaml", *made.where).code == 0
+        until(lambda: len(names_of_running(made, proreus)) == 1)
+        _, said = made.end()
+        assert "; 1 container goes on running (`" in said
+    with started(folder, "--runtime", "process") as made:
+        ended = proreus("down", *made.where)
+        assert ended.out == "the cluster was ended; 1 container was stopped\n"
+        _, told = made.process.communicate(timeout=60)
+        assert told.decode().endswith("proreus: ended; the same command goes on where it was\n")
+    assert not (folder / "down").exists()
 
 
 def test_a_home_that_cannot_be_written(

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
 
+from proreus.cli import drain
 from tests.cli.cluster.clusters import Cluster, until
 from tests.cli.cluster.conftest import WEB
 from tests.cli.runner import Ended, Proreus, assert_refused, command, environment
@@ -176,16 +178,27 @@ def test_drain_does_not_lose_what_nothing_brings_back(ask: Ask, tmp_path: Path) 
         ask("uncordon", "node-3")
 
 
-def test_a_budget_that_allows_nothing_holds_until_the_time_is_up(ask: Ask, tmp_path: Path) -> None:
+def test_a_budget_that_allows_nothing_holds_until_the_time_is_up(
+    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "web.yaml").write_text(WEB.read_text().replace("minAvailable: 2", "minAvailable: 3"))
     ask("apply", "-f", "web.yaml")
     until(lambda: len(running(ask)) == 3)
     until(lambda: '"currentHealthy": 3' in ask("get", "pdb", "web", "-o", "json").out)
     try:
-        assert_refused(
-            ask("drain", "node-1", "--timeout", "1", "--force"), 1, "not drained within 1 s", "budget"
-        )
+        monkeypatch.setattr(drain, "_SAY_SECONDS", 0.0)
+        ended = ask("drain", "node-1", "--timeout", "1", "--force")
+        assert_refused(ended, 1, "not drained within 1 s", "budget", "node-1 is still cordoned: ")
+        assert "\nwaiting: " in ended.out and "disruption budget" in ended.out
         assert len(running(ask)) == 3
+
+        def interrupted(seconds: float) -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched:
+            patched.setattr(time, "sleep", interrupted)
+            ended = ask("drain", "node-1", "--force")
+        assert_refused(ended, 130, "interrupted; node-1 is still cordoned: ", "uncordon node-1 --dir ")
     finally:
         ask("uncordon", "node-1")
 

@@ -288,6 +288,8 @@ def test_patch_of_three_types(kubectl: Kubectl, name: str, how: str, patch: obje
 def test_explain_tells_of_fields(kubectl: Kubectl) -> None:
     message = kubectl("explain", "deployment.spec.template.spec.containers")
     assert "image" in message and "The containers, side by side." in message
+    assert kubectl("explain", "pod.spec").count("What is to run, and where it may.") == 1
+    assert kubectl("explain", "pod").count("What is to run, and where it may.") == 1
     assert "preferredDuringScheduling" in kubectl("explain", "pod.spec.affinity", "--recursive")
     assert "does not exist" in kubectl("explain", "pod.spec.nothing", fails=True)
 

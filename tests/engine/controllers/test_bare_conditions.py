@@ -47,7 +47,7 @@ def test_a_pod_that_is_gated_waits_on() -> None:
     gated = pod("p")
     gated["spec"]["readinessGates"] = [{"conditionType": "example.com/open"}]
     gated["status"] = {"conditions": BARE}
-    told = pod_status(StatusInputs(gated, None, {}, {}, None, 0.0, "10.0.0.1"))
+    told = pod_status(StatusInputs(gated, None, {}, {}, None, 0.0, "10.0.0.1", 0.0))
     ready = next(condition for condition in told["conditions"] if condition.type == "Ready")
     assert ready.status == "False"
 

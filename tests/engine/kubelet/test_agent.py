@@ -154,6 +154,17 @@ def test_an_end_that_nobody_saw_is_not_before_its_start() -> None:
     assert last["reason"] == "ContainerStatusUnknown" and last["finishedAt"] >= last["startedAt"]
 
 
+def test_the_end_that_a_new_agent_did_not_see_is_when_it_took_the_pod_up() -> None:
+    """`RESTARTS 1 (48s ago)` was the start of the attempt before, not its end."""
+    node, lost = agent(), pod()
+    known = {"name": "main", "restartCount": 0, "state": {"running": {"startedAt": timestamp(WALL)}}}
+    lost["status"] = {"phase": "Running", "startTime": timestamp(WALL), "containerStatuses": [known]}
+    node.begin([lost], [], at(48))
+    orders = node.reported(told(ContainerReport("main", Phase.WAITING, 1)), at(49))
+    last = status(orders)["containerStatuses"][0]["lastState"]["terminated"]
+    assert last["finishedAt"] == timestamp(WALL + 48)
+
+
 def test_policies_say_what_runs_again_and_what_a_pod_came_to() -> None:
     cases = [
         ("Never", 0, "Succeeded", False),

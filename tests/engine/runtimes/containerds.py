@@ -30,6 +30,7 @@ state = "{folder}/state"
     runtime_type = "io.containerd.runc.v2"
     [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
       SystemdCgroup = false
+      BinaryName = "{runtime}"
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "{folder}/cni"
     conf_dir = "{folder}/cni"
@@ -41,9 +42,9 @@ state = "{folder}/state"
 class Daemon:
     """One containerd, which may be killed and started again."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, runtime: str = "runc") -> None:
         self.folder, self.socket = folder, folder / "containerd.sock"
-        (folder / "config.toml").write_text(_CONFIG.format(folder=folder, pause=PAUSE))
+        (folder / "config.toml").write_text(_CONFIG.format(folder=folder, pause=PAUSE, runtime=runtime))
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -97,9 +98,9 @@ class Daemon:
 
 
 @contextmanager
-def containerd(folder: Path, busybox: Path) -> Iterator[Daemon]:
-    """A daemon that answers and holds the image that sandboxes are made of."""
-    daemon = Daemon(folder)
+def containerd(folder: Path, busybox: Path, runtime: str = "runc") -> Iterator[Daemon]:
+    """A daemon that answers and holds the image of sandboxes; runtime: by which it starts them."""
+    daemon = Daemon(folder, runtime)
     daemon.start()
     try:
         config = {"Entrypoint": ["/bin/sleep", "100000000"]}

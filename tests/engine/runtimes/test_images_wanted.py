@@ -203,3 +203,19 @@ def test_one_of_an_image_s_names_goes_and_the_others_stay(real_place: Place, tmp
                 await runtime.remove_image(IMAGE)
 
     asyncio.run(scene())
+
+
+def test_what_is_missing_is_told_with_what_helps(real_place: Place) -> None:
+    """`kubectl run t --image=nginx`: without an image there is no command, and nobody pulls one."""
+    if real_place.name == "containerd":
+        pytest.skip("containerd pulls images, and tells of that in its own words")
+
+    async def scene() -> None:
+        async with real_place.bench() as bench:
+            pod = pod_of({"name": "main", "image": "nginx"})
+            bench.runtime.start(pod, ["main"])
+            found = await bench.until(pod["metadata"]["uid"], lambda one: bool(one["main"].message))
+            helps = "proreus images import" if real_place.name == "runc" else "give the pod a command"
+            assert helps in found["main"].message
+
+    asyncio.run(scene())

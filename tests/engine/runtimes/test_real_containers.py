@@ -145,8 +145,15 @@ def test_paths_of_the_machine_are_refused_unless_allowed(real_place: Place, path
                 container("true", volumeMounts=mounts), volumes=[{"name": "host", "hostPath": {"path": path}}]
             )
             bench.runtime.start(pod, ["main"])
-            found = await bench.until(pod["metadata"]["uid"], lambda one: bool(one["main"].message))
-            assert "is not allowed on this node" in found["main"].message
+            end = await bench.ended(pod["metadata"]["uid"])
+            assert (end.exit_code, end.reason) == (128, "CreateContainerConfigError")
+            message = "is not allowed on this node, unless it is started with --allow-host-path"
+            assert message in end.message
+            lasting = pod_of()
+            lasting["spec"] = {**pod["spec"], "restartPolicy": "Always"}
+            bench.runtime.start(lasting, ["main"])
+            found = await bench.until(lasting["metadata"]["uid"], lambda one: bool(one["main"].message))
+            assert found["main"].phase is Phase.WAITING and message in found["main"].message
 
     asyncio.run(scene())
 

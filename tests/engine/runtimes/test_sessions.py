@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -236,6 +237,45 @@ def test_a_container_that_does_not_run_is_refused(place: Place) -> None:
             await bench.runtime.connect(uid, 80)
 
     _in_a_pod(place, scene)
+
+
+@pytest.mark.parametrize(
+    ("program", "code", "why"),
+    [
+        ("no-such-program", 127, "not found in the container"),
+        ("/no/such/program", 127, "not found in the container"),
+        ("/etc", 126, "cannot be executed in the container"),
+    ],
+)
+def test_a_command_that_cannot_be_begun_ends_as_in_a_shell_with_every_runtime(
+    real_place: Place, program: str, code: int, why: str
+) -> None:
+    line = f"{program}: {why}\n".encode()
+
+    async def scene(bench: Bench, uid: str) -> None:
+        for stdin in (b"", b"input"):
+            result = await bench.runtime.execute(uid, "main", [program, "word"], stdin)
+            assert (result.exit_code, result.stderr, result.stdout) == (code, line, b"")
+        for tty in (False, True):
+            wanted = CommandWanted("main", (program, "word"), stdin=tty, tty=tty)
+            session = await bench.runtime.begin(uid, wanted)
+            text = await _rest(session, OutputStream.STDOUT if tty else OutputStream.STDERR)
+            assert text.replace(b"\r\n", b"\n") == line
+            assert await session.wait() == code
+            await session.close()
+
+    _in_a_pod(real_place, scene)
+
+
+def test_a_command_that_complains_like_runc_is_not_taken_for_it(real_place: Place) -> None:
+    async def scene(bench: Bench, uid: str) -> None:
+        quoted = json.dumps({"msg": 'exec failed: exec: "x": no such file or directory'})
+        for complaint, code in (("{ exec failed", 255), (quoted, 3)):
+            command = ["sh", "-c", 'echo "$0" >&2; exit $1', complaint, str(code)]
+            result = await bench.runtime.execute(uid, "main", command)
+            assert (result.exit_code, result.stderr.decode()) == (code, f"{complaint}\n")
+
+    _in_a_pod(real_place, scene)
 
 
 def test_a_simulated_container_says_that_it_is_one() -> None:

@@ -166,7 +166,8 @@ def _not_heard(server: str, error: httpx.TransportError) -> str:
             case ssl.SSLCertVerificationError():
                 return (
                     f"{server} shows a certificate that is not trusted here: {cause.verify_message}; "
-                    "--ca FILE trusts it, or the authority that signed it"
+                    "another cluster may answer there: --dir names the folder of the one that you mean, "
+                    "--ca FILE the authority to trust"
                 )
             case ssl.SSLError():
                 return f"{server} does not speak TLS as it should: {cause.reason}; is it an http:// address?"

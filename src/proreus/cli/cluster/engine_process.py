@@ -22,6 +22,9 @@ def run_until_told(ending: StopEvent, options: EngineOptions, announce: Callable
     from proreus.engine.cluster import Engine
     from proreus.engine.gc_tuning import GcTuning
 
+    # What this process starts are other programs, in which nothing of gRPC goes on: its care for forks would
+    # only write a line on stderr for each. gRPC reads this when it is loaded, which it is not yet.
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     engine, searches = Engine(options), GcTuning()
     engine.load()
     with searches.kept_short(), asyncio.Runner(loop_factory=_new_loop()) as runner:

@@ -18,6 +18,7 @@ from pathlib import Path
 from proreus.model.errors import WorkError
 from proreus.model.files import make_private_folder
 
+_DOWN = "down"
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -78,9 +79,26 @@ def held_by(folder: Path) -> FolderLock | None:
 
 
 @contextmanager
+def down_follows(folder: Path) -> Iterator[None]:
+    """As long as the block lasts, whoever ends in the folder finds that its containers are stopped next."""
+    mark = folder / _DOWN
+    mark.touch(mode=0o600)
+    try:
+        yield
+    finally:
+        mark.unlink(missing_ok=True)
+
+
+def is_down_next(folder: Path) -> bool:
+    """Whether `proreus down` has ordered the end of what runs in the folder."""
+    return (folder / _DOWN).exists()
+
+
+@contextmanager
 def only_one(folder: Path, work: LockPurpose = LockPurpose.CLUSTER) -> Iterator[Holder]:
     """Hold the folder as long as the block lasts; the system lets go when the process dies."""
     with _held(folder / "lock", (folder, "runs here already"), work) as holder:
+        (folder / _DOWN).unlink(missing_ok=True)  # of a `down` that was killed
         yield holder
 
 

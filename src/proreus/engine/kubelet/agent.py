@@ -46,6 +46,8 @@ class _Held:
 
     pod: Object
     started: float
+    taken_up: float
+    """When this agent was given it, by the wall clock."""
     asked: Amounts
     report: PodReport | None = None
     verdict: NodeVerdict | None = None
@@ -162,7 +164,7 @@ class ResourceAgent:
     def _hold(self, pod: Object, now: Moment) -> _Held:
         known = (pod.get("status") or {}).get("startTime")
         started = parse_timestamp(known) if known else now.wall
-        held = self._held[uid_of(pod)] = _Held(pod, started, requests_of(pod))
+        held = self._held[uid_of(pod)] = _Held(pod, started, now.wall, requests_of(pod))
         limit = pod["spec"].get("activeDeadlineSeconds")
         if limit is not None:
             held.deadline = now.steady + float(limit) - max(0.0, now.wall - started)
@@ -240,7 +242,14 @@ class ResourceAgent:
 
     def _told(self, held: _Held) -> Iterator[Order]:
         seen = StatusInputs(
-            held.pod, held.report, held.waits, held.ends, held.verdict, held.started, self.address
+            held.pod,
+            held.report,
+            held.waits,
+            held.ends,
+            held.verdict,
+            held.started,
+            self.address,
+            held.taken_up,
         )
         held.phase = pod_phase(seen)
         yield WriteStatus(held.pod, pod_status(seen), lazy=held.phase == "Pending" and held.verdict is None)

@@ -26,9 +26,12 @@ from proreus.engine.runtimes.backend import (
     ContainerExit,
     Launched,
     LaunchRefused,
+    NotAllowed,
 )
+from proreus.engine.runtimes.config_refs import UNRESOLVED
 from proreus.engine.runtimes.pod_reports import container_of
 from proreus.engine.runtimes.protocol import CommandResult, ContainerReport, Notice, Phase
+from proreus.engine.runtimes.shim.shim import CANNOT_START
 from proreus.engine.runtimes.start_backoff import Pauses, StartBackoff
 
 _log = logging.getLogger(__name__)
@@ -97,6 +100,11 @@ class ContainerLifecycle:
                 _log.warning("container %s of pod %s", name, standing.uid, exc_info=error)
                 refused = LaunchRefused("CreateContainerError", str(error))
             self._waits(standing, name, refused)
+            if isinstance(refused, NotAllowed) and standing.pod["spec"].get("restartPolicy") == "Never":
+                # Nobody brings such a pod back, and somebody may wait for its end: `kubectl debug` does.
+                never_began = ContainerExit(CANNOT_START, UNRESOLVED, str(refused), time.time())
+                self._end(standing, name, never_began)
+                return
             self._greeting_is_over(standing, name)  # the others do not wait for what may never come
             image = str(container_of(standing.pod, name).get("image") or "")
             async for later in waiting.after(refused, image, arrival):

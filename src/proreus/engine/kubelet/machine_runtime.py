@@ -60,6 +60,8 @@ class MachineRuntime:
 
     def __init__(self, backend: Backend, options: MachineOptions) -> None:
         self._backend, self._options = backend, options
+        self.passed_over: tuple[str, ...] = ()
+        """Why runtimes that are better were not taken, where the choice was left to this program."""
         self._folder = options.root / "pods"
         self._pods: dict[str, PodRecord] = {}
         self._hear: Callable[[PodReport], None] = lambda report: None

@@ -40,6 +40,8 @@ class StatusInputs:
     """When the node took the pod, by the wall clock."""
     address: str
     """The node's."""
+    taken_up: float
+    """When this agent was given the pod, be it anew after a restart, by the wall clock."""
 
 
 def pod_phase(seen: StatusInputs) -> str:
@@ -202,7 +204,7 @@ def _last_state(seen: StatusInputs, report: ContainerReport, before: Mapping[str
         if state.get("terminated") is not None:
             return {"terminated": state["terminated"]}
         if state.get("running") is not None:  # nobody saw its end
-            return _state(lost_container(before, report.started or seen.started))
+            return _state(lost_container(before, report.started or seen.taken_up))
     return dict(before.get("lastState") or {})
 
 

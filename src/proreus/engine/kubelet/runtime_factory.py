@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -45,9 +46,13 @@ def _check_socket(socket: Path) -> None:
     try:
         there = socket.is_socket()
     except PermissionError:
-        there = True
+        raise UsageError(
+            f"this user may not see whether containerd answers at {socket}; the runtime `process` needs "
+            "no root"
+        ) from None
     if not there:
-        raise UsageError(f"there is no containerd at {socket}")
+        started = "; it is installed but does not run" if shutil.which("containerd") else ""
+        raise UsageError(f"there is no containerd at {socket}{started}")
     if not os.access(socket, os.W_OK):
         raise UsageError(
             f"containerd at {socket} does not answer this user; the runtime `process` needs no root"
@@ -58,8 +63,8 @@ async def open_runtime(name: str, options: MachineOptions) -> MachineRuntime:
     """The runtime, with what an earlier one on the same folder left running; raises `UsageError`.
 
     "auto" is the one whose pods stand in the folder, or else the first of containerd, runc and process that
-    works here; who answers but could not run a pod is left out. Where another is named than theirs, those
-    pods end first: nobody would look after them.
+    works here; who answers but could not run a pod is left out, and `passed_over` says why. Where another is
+    named than theirs, those pods end first: nobody would look after them.
     """
     check_runtime(name, options)
     options.root.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -72,20 +77,28 @@ async def open_runtime(name: str, options: MachineOptions) -> MachineRuntime:
     if standing and name != standing:
         count = await clear_runtime(options)
         _log.warning("%d containers of the runtime %s were ended: %s runs them anew", count, standing, name)
-    if name == "auto":
-        for better in ("containerd", "runc"):
-            try:
-                runtime = await open_runtime(better, options)
-            except UsageError as error:
-                _log.info("%s", error)
-                continue
-            why = await runtime.unready()
-            if not why:
-                return runtime
-            _log.warning("the runtime %s is not taken: %s", better, why)
-            await runtime.close()
-        name = "process"
-    return await _opened(name, options)
+    return await (_best(options) if name == "auto" else _opened(name, options))
+
+
+async def _best(options: MachineOptions) -> MachineRuntime:
+    """The first runtime that can run a pod here; it says why those before it were passed over."""
+    passed_over: list[str] = []
+    for name in ("containerd", "runc"):
+        try:
+            check_runtime(name, options)
+            runtime = await _opened(name, options)
+        except UsageError as error:
+            passed_over.append(str(error))
+            continue
+        why = await runtime.unready()
+        if not why:
+            break
+        passed_over.append(why)
+        await runtime.close()
+    else:
+        runtime = await _opened("process", options)
+    runtime.passed_over = tuple(passed_over)
+    return runtime
 
 
 def standing_runtime(root: Path) -> str:

@@ -41,6 +41,10 @@ class LaunchRefused(ProreusError):
         super().__init__(message)
 
 
+class NotAllowed(LaunchRefused):
+    """Nor will it be later, unless the node is started with another flag."""
+
+
 @dataclass(frozen=True, slots=True)
 class Mount:
     """A file or folder of the machine that stands in a container."""

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import fcntl
 import os
+import re
 import signal
 import struct
 import termios
@@ -25,6 +26,24 @@ MOST_OUTPUT = 16 * 1024 * 1024
 _LINGER_SECONDS = 1.0
 """How long output is waited for that something prints which the command has left behind."""
 _LARGEST_SIDE = 0xFFFF
+
+
+_EXEC_FAILED = re.compile(r'exec: "((?:[^"\\]|\\.)*)": (.*)', re.DOTALL)
+"""How runc, and containerd after it, tell of a command that they could not begin."""
+_MISSING = ("executable file not found", "no such file or directory", "not a directory")
+
+
+def not_started(message: str) -> CommandResult | None:
+    """How a command ended that a runtime could not begin, in words that all runtimes share.
+
+    None where the message tells of something else.
+    """
+    failed = _EXEC_FAILED.search(message)
+    if failed is None:
+        return None
+    program, why = failed.groups()
+    code = shim.NOT_FOUND if any(words in why for words in _MISSING) else shim.NOT_EXECUTABLE
+    return CommandResult(code, stderr=shim.not_started(program, code).encode())
 
 
 class SpawnedCommand:

@@ -75,7 +75,7 @@ class Volumes:
                 standing = await self._stand(volume)
             except LaunchRefused as error:
                 notice = mount_failed(str(volume["name"]), str(error))
-                raise LaunchRefused("ContainerCreating", str(error), notice) from error
+                raise type(error)("ContainerCreating", str(error), notice) from error
             read_only = bool(mount.get("readOnly")) or standing.given
             place = self.folder.with_name(MOUNTS) / str(container["name"]) / str(number)
             bound = SubpathMounts(place, read_only, self.own_files)

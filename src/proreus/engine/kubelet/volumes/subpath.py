@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from proreus.engine.runtimes.backend import LaunchRefused
+from proreus.engine.runtimes.backend import LaunchRefused, NotAllowed
 from proreus.engine.runtimes.config_refs import UNRESOLVED
 from proreus.engine.runtimes.mounts import bind, mounts_below, unmount
 from proreus.engine.runtimes.safe_path import UnsafePath, by_descriptor, open_beneath
@@ -89,7 +89,10 @@ def open_host_path(source: Mapping[str, Any], allowed: tuple[Path, ...]) -> int:
     real = path.resolve()
     top = next((place for place in map(Path.resolve, allowed) if real.is_relative_to(place)), None)
     if top is None:
-        raise LaunchRefused(UNRESOLVED, f"hostPath {path} is not allowed on this node")
+        flag = f"--allow-host-path {path}"
+        raise NotAllowed(
+            UNRESOLVED, f"hostPath {path} is not allowed on this node, unless it is started with {flag}"
+        )
     if kind == "DirectoryOrCreate":
         top.mkdir(mode=0o755, parents=True, exist_ok=True)
     try:

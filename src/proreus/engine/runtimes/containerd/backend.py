@@ -11,6 +11,7 @@ import contextlib
 import logging
 import math
 import time
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +31,7 @@ from proreus.engine.runtimes.backend import (
 )
 from proreus.engine.runtimes.block_devices import disks_of
 from proreus.engine.runtimes.cgroups import Cgroups, CgroupUsage, Unwritable
-from proreus.engine.runtimes.commands import collected
+from proreus.engine.runtimes.commands import collected, not_started
 from proreus.engine.runtimes.container_events import sandbox_failed
 from proreus.engine.runtimes.containerd import cri_pb2 as cri
 from proreus.engine.runtimes.containerd.cri_client import CriCalls
@@ -60,6 +61,10 @@ _USUAL_ROOT = Path("/var/lib/containerd")
 _POLL_SECONDS, _LOOK_SECONDS = 0.2, 1.0
 _AWAY_SECONDS = 5.0
 """So long containerd may not answer before the node counts as unwell: it may be started anew."""
+_PROBE_SECONDS = 10.0
+"""So long the sandbox may take that is made to see whether one can be."""
+_CAP_SYS_RESOURCE = 24
+_CURE = " (root lacks CAP_SYS_RESOURCE: `restrict_oom_score_adj = true` in its configuration may cure it)"
 _UNCLEAR = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
 """Nobody knows whether it was done."""
 _MAY_HAVE_RUN = ("failed to start containerd task", "failed to update container")
@@ -133,8 +138,30 @@ class ContainerdBackend:
         return found
 
     async def unready(self) -> str:
-        """The image that it makes sandboxes of may be missing, and nowhere to be had."""
-        return await self._images.missing_sandbox_image()
+        """The image of its sandboxes may be missing, and nowhere to be had; or a sandbox may fail to start.
+
+        One is made and removed, within bounds: only so it shows that root lacks CAP_SYS_RESOURCE, for which
+        containerd has `restrict_oom_score_adj`.
+        """
+        missing = await self._images.missing_sandbox_image()
+        return missing or await self._failing_sandbox()
+
+    async def _failing_sandbox(self) -> str:
+        """Why a sandbox cannot be made; "" where it can. What stays is removed by the next `recover`."""
+        uid = f"probe-{uuid.uuid4()}"
+        try:
+            async with asyncio.timeout(_PROBE_SECONDS):
+                await self.stand({"metadata": {"name": "proreus-probe", "uid": uid}})
+            return ""
+        except LaunchRefused as refused:
+            cure = "" if _has_capability(_CAP_SYS_RESOURCE) else _CURE
+            return f"containerd cannot make a sandbox: {refused}{cure}"
+        except TimeoutError:
+            return f"containerd did not make a sandbox within {_PROBE_SECONDS:g} s"
+        finally:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_PROBE_SECONDS):
+                    await self.raze(uid)
 
     async def stand(self, pod: Pod) -> str:
         """A sandbox that is ready; one that is not is left to `raze`."""
@@ -264,10 +291,7 @@ class ContainerdBackend:
         """`ExecSync`, which ends what takes too long but has no input; with input, as `begin`."""
         if stdin:
             wanted = CommandWanted("", tuple(command), stdin=True)
-            try:
-                return await collected(await self.begin(id, wanted), stdin, timeout)
-            except RuntimeRefused as refused:
-                return _executed(str(refused), refused)
+            return await collected(await self.begin(id, wanted), stdin, timeout)
         request = cri.ExecSyncRequest(container_id=id, cmd=list(command), timeout=math.ceil(timeout))
         try:
             answer = await self._cri.call("ExecSync", request, timeout + 10.0)
@@ -277,7 +301,10 @@ class ContainerdBackend:
                 raise RuntimeRefused(f"the command did not end within {timeout:g} s") from error
             if error.code() == grpc.StatusCode.UNAVAILABLE:
                 raise RuntimeAway(details) from error
-            return _executed(details, error)
+            result = not_started(details)
+            if result is None:
+                raise RuntimeRefused(details) from error
+            return result
         return CommandResult(answer.exit_code, answer.stdout, answer.stderr)
 
     async def begin(self, id: str, wanted: CommandWanted) -> ContainerSession:
@@ -482,8 +509,8 @@ def _ended(status: Any) -> ContainerExit | None:
     return ContainerExit(status.exit_code, reason, status.message, finished)
 
 
-def _executed(message: str, error: Exception) -> CommandResult:
-    """A command that is not there has ended as a shell tells it; anything else was refused."""
-    if "not found" in message or "no such file" in message:
-        return CommandResult(127, stderr=message.encode())
-    raise RuntimeRefused(message) from error
+def _has_capability(number: int) -> bool:
+    """Whether this process has it, and so most likely a containerd beside it."""
+    status = Path("/proc/self/status").read_text()
+    effective = next(line.split()[1] for line in status.splitlines() if line.startswith("CapEff:"))
+    return bool(int(effective, 16) >> number & 1)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+from proreus.engine.runtimes.commands import not_started
 from proreus.engine.runtimes.protocol import OutputStream, RuntimeRefused, TerminalSize
 from proreus.engine.wire.duplex import Connection
 from proreus.engine.wire.spdy import SpdySession, SpdyStream
@@ -71,19 +72,26 @@ class RemoteSession:
         self._streams: dict[str, SpdyStream] = {}
         self._reading: asyncio.Future[None] | None = None
         self._exit_code: asyncio.Future[int] | None = None
+        self._told_on: OutputStream | None = OutputStream.STDERR
+        """Where it is yet to be told that the command could not be begun."""
 
     async def begin(self, streams: ExecStreams) -> None:
         """Open the streams; the server begins when all are there."""
         self._reading = asyncio.ensure_future(self._session.run(lambda stream: None))
         names = ["error", *(["stdin"] if streams.stdin else []), "stdout"]
         names.append("resize" if streams.tty else "stderr")
+        self._told_on = OutputStream.STDOUT if streams.tty else OutputStream.STDERR
         for name in names:
             self._streams[name] = await self._session.open({"streamtype": name})
         self._exit_code = asyncio.ensure_future(self._read_status())
 
     async def read(self, output: OutputStream) -> bytes:
         stream = self._streams.get(output.value)
-        return b"" if stream is None else await stream.read()
+        data = b"" if stream is None else await stream.read()
+        if data or output is not self._told_on:
+            return data
+        self._told_on = None
+        return await self._complaint()
 
     async def write(self, data: bytes) -> None:
         with contextlib.suppress(ConnectionError):
@@ -103,7 +111,13 @@ class RemoteSession:
 
     async def wait(self) -> int:
         assert self._exit_code is not None
-        return await asyncio.shield(self._exit_code)
+        try:
+            return await asyncio.shield(self._exit_code)
+        except RuntimeRefused as refused:
+            result = not_started(str(refused))
+            if result is None:
+                raise
+            return result.exit_code
 
     async def close(self) -> None:
         tasks = [task for task in (self._reading, self._exit_code) if task is not None]
@@ -111,6 +125,16 @@ class RemoteSession:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._connection.close()
+
+    async def _complaint(self) -> bytes:
+        """The end of an output: what is told there of a command that could not be begun."""
+        assert self._exit_code is not None
+        try:
+            await asyncio.shield(self._exit_code)
+        except RuntimeRefused as refused:
+            result = not_started(str(refused))
+            return b"" if result is None else result.stderr
+        return b""
 
     async def _read_status(self) -> int:
         status = b""

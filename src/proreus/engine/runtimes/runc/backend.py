@@ -21,6 +21,7 @@ from proreus.engine.runtimes.commands import spawn
 from proreus.engine.runtimes.images.store import ImageStore, Unpacked
 from proreus.engine.runtimes.options import MachineOptions
 from proreus.engine.runtimes.protocol import CommandWanted, ContainerSession
+from proreus.engine.runtimes.runc.exec_session import LOG_FORMAT, RuncCommand
 from proreus.engine.runtimes.seccomp import SeccompProfile, runc_filter, wanted_profile
 from proreus.engine.runtimes.shim.backend import ShimBackend, capabilities_of, command_of, user_of
 from proreus.model.errors import UsageError
@@ -101,8 +102,10 @@ class RuncBackend(ShimBackend):
     async def begin(self, id: str, wanted: CommandWanted) -> ContainerSession:
         """`runc exec`, which takes user, environment and folder from the bundle."""
         options = ("exec", "--tty", "--env", "TERM=xterm") if wanted.tty else ("exec",)
-        argv = (self._binary, "--root", str(self._state), *options, self._name(Path(id)), *wanted.command)
-        return await spawn(argv, {"PATH": os.defpath}, stdin=wanted.stdin, tty=wanted.tty)
+        general = (self._binary, "--root", str(self._state), *LOG_FORMAT)
+        argv = (*general, *options, self._name(Path(id)), *wanted.command)
+        command = await spawn(argv, {"PATH": os.defpath}, stdin=wanted.stdin, tty=wanted.tty)
+        return RuncCommand(command, tty=wanted.tty)
 
     def _clear_away(self, folder: Path) -> None:
         """runc forgets what its keeper could not have it forget."""

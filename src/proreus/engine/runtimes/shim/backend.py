@@ -16,6 +16,7 @@ from proreus.engine.runtimes.backend import (
     ContainerPlan,
     Launched,
     LaunchRefused,
+    NotAllowed,
     RecoveredContainer,
     Written,
 )
@@ -200,7 +201,9 @@ class ShimBackend(ABC):
 
     async def pull_image(self, name: str) -> int:
         """Images are imported, and come no other way."""
-        message = f"image {name!r} is not on this node: import it, there is no registry to pull it from"
+        message = (
+            f"image {name!r} is not on this node, which pulls none: `proreus images import ARCHIVE` brings it"
+        )
         raise LaunchRefused("ErrImagePull", message)
 
     def images(self) -> Sequence[Image]:
@@ -267,7 +270,8 @@ def refuse_privileges(plan: ContainerPlan, *, allowed: bool) -> None:
         *(name for name in ("hostPID", "hostIPC") if spec.get(name)),
     ]
     if wants and not allowed:
-        raise LaunchRefused("CreateContainerConfigError", f"{wants[0]} is not allowed on this node")
+        message = f"{wants[0]} is not allowed on this node, unless it is started with --allow-privileged"
+        raise NotAllowed("CreateContainerConfigError", message)
 
 
 def capabilities_of(plan: ContainerPlan) -> list[str]:
@@ -304,5 +308,6 @@ def command_of(plan: ContainerPlan, unpacked: Unpacked | None) -> list[str]:
     first = plan.command or entrypoint
     rest = plan.args or (() if plan.command else usual)
     if not (first or rest):
-        raise LaunchRefused("CreateContainerError", "no command specified")
+        why = "the runtime process runs no image: give the pod a command" if unpacked is None else ""
+        raise LaunchRefused("CreateContainerError", why or "no command specified")
     return [*first, *rest]

@@ -14,6 +14,7 @@ that it was for has gone).
 from __future__ import annotations
 
 import ctypes
+import errno
 import json
 import os
 import resource
@@ -570,19 +571,35 @@ def _take_terminal() -> None:
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
+NOT_FOUND, NOT_EXECUTABLE = 127, 126
+"""How a command ends that could not be begun, as shells have it."""
+
+
+def not_started(program: str, code: int) -> str:
+    """The line that is told of it on its stderr, with every runtime."""
+    why = "not found in the container" if code == NOT_FOUND else "cannot be executed in the container"
+    return f"{program}: {why}\n"
+
+
 def _execute(folder: Path, argv: list[str]) -> NoReturn:
     """Another command in a container that runs: enter it as its first process did."""
     spec = json.loads((folder / SPEC).read_bytes())
+    code = NOT_FOUND
     try:
         if os.isatty(0):
             _take_terminal()
             spec["env"].setdefault("TERM", "xterm")
         enter(spec)
+    except OSError as error:  # the container has just ended
+        os.write(2, f"exec {argv[0]!r}: {error.strerror}\n".encode())
+        os._exit(NOT_EXECUTABLE)
+    try:
         os.execvpe(argv[0], argv, spec["env"])
     except OSError as error:
-        os.write(2, f"exec {argv[0]!r}: {error.strerror}\n".encode())
+        code = NOT_FOUND if error.errno in (errno.ENOENT, errno.ENOTDIR) else NOT_EXECUTABLE
+        os.write(2, not_started(argv[0], code).encode())
     finally:
-        os._exit(127)
+        os._exit(code)
 
 
 if __name__ == "__main__":

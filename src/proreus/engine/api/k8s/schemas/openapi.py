@@ -64,7 +64,7 @@ def schemas(prefix: str) -> dict[str, Any]:
 def _schema(definition: Definition, prefix: str) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "object"}
     about = about_definition(definition.name)
-    if about:
+    if about and definition.name not in _told_by_fields():
         schema["description"] = about
     required = [field.name for field in definition.fields.values() if field.required]
     if required:
@@ -76,6 +76,20 @@ def _schema(definition: Definition, prefix: str) -> dict[str, Any]:
     if kinds:
         schema[_GVK] = [_gvk(kind) for kind in kinds]
     return schema
+
+
+@cache
+def _told_by_fields() -> frozenset[str]:
+    """Definitions of which their fields say the same words: kubectl prints both, one after the other."""
+    fields: dict[str, list[tuple[str, str]]] = {}
+    for definition in definitions().values():
+        for name, field in definition.fields.items():
+            fields.setdefault(field.type.definition, []).append((definition.name, name))
+    return frozenset(
+        name
+        for name, places in fields.items()
+        if about_definition(name) and any(about_field(*place) == about_definition(name) for place in places)
+    )
 
 
 def _property(definition: str, field: Field, prefix: str) -> dict[str, Any]:
