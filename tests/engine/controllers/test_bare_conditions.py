@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from proreus.engine.controllers.instructions import UpdateObject
 from proreus.engine.controllers.nodes import lifecycle
+from proreus.engine.controllers.workloads.deployments import reconcile_deployment
 from proreus.engine.controllers.workloads.job_failure_policy import matched
+from proreus.engine.controllers.workloads.job_pods import finished_at
+from proreus.engine.controllers.workloads.pods import first_to_go
 from proreus.engine.kubelet.node_status import NodeSpec, NodeState, new_node, node_status
 from proreus.engine.kubelet.pod_status import StatusInputs, pod_status
 from proreus.engine.objects.conditions import find_condition
 from proreus.engine.runtimes.protocol import Capacity
-from tests.engine.controllers.clusters import job, template
+from tests.engine.controllers.clusters import deployment, job, template
 from tests.engine.controllers.test_job_failure_policy import Played
 
 
@@ -59,3 +65,30 @@ def test_a_node_is_heard_of_and_lost() -> None:
     heard = node_status(node, spec, state, 1.0)
     assert find_condition({"status": heard}, "Ready") is not None
     assert [condition.type for condition in lifecycle._unknown({"conditions": BARE})] == ["Other", "Ready"]
+
+
+@pytest.mark.parametrize("kind", ["Progressing", "Available", "ReplicaFailure"])
+@pytest.mark.parametrize("stated", [{}, {"status": "True"}, {"status": "True", "reason": None}])
+def test_a_deployment_whose_condition_says_little_is_rolled_out(kind: str, stated: dict[str, Any]) -> None:
+    """Of a condition only its type need be there; a fuzzer wrote one, and its Deployment stood still."""
+    made = deployment(progressDeadlineSeconds=600)
+    made["metadata"] |= {"uid": "u", "namespace": "default", "resourceVersion": "1", "generation": 1}
+    made["status"] = {"conditions": [{"type": kind, **stated}], "observedGeneration": 1}
+    plan = reconcile_deployment(made, (), (), 1_000.0)
+    again = next(
+        (update.object for update in plan.instructions if isinstance(update, UpdateObject)),
+        made,
+    )
+    reconcile_deployment(again, (), (), 2_000.0)
+
+
+def test_pods_whose_containers_say_little_have_an_end_and_an_order() -> None:
+    bare = pod("p")
+    bare["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    bare["status"] = {
+        "phase": "Failed",
+        "conditions": [{"type": "Ready", "status": "False"}],
+        "containerStatuses": [{"name": "c", "state": {"terminated": {"exitCode": 1}}}],
+    }
+    assert finished_at(bare) == 0.0
+    assert first_to_go([bare]) == [bare]

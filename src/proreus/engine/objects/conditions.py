@@ -8,6 +8,16 @@ from typing import Any
 
 from proreus.engine.objects.timestamps import timestamp
 
+_NEVER = "1970-01-01T00:00:00Z"
+_UNSTATED = {
+    "status": "",
+    "reason": "",
+    "message": "",
+    "lastTransitionTime": _NEVER,
+    "lastUpdateTime": _NEVER,
+}
+"""Whoever may write a status may leave these out."""
+
 
 @dataclass(frozen=True, slots=True)
 class Condition:
@@ -25,10 +35,10 @@ def find_condition(obj: Mapping[str, Any], kind: str) -> Mapping[str, Any] | Non
 
 
 def find_among(conditions: Iterable[Mapping[str, Any]], kind: str) -> Mapping[str, Any] | None:
-    """The condition of that type."""
+    """The condition of that type, with the zero values of Kubernetes where it says nothing."""
     for condition in conditions:
-        if condition.get("type") == kind:  # whoever may write a status may leave it out
-            return condition
+        if condition.get("type") == kind:
+            return {**_UNSTATED, **{name: value for name, value in condition.items() if value is not None}}
     return None
 
 

@@ -83,8 +83,9 @@ def finished_at(pod: Object) -> float:
         (container_status.get("state") or {}).get("terminated")
         for container_status in (pod.get("status") or {}).get("containerStatuses") or ()
     ]
-    if ended and all(end is not None for end in ended):
-        return max(parse_timestamp(end["finishedAt"]) for end in ended if end is not None)
+    moments = [(end or {}).get("finishedAt") for end in ended]
+    if moments and all(moments):
+        return max(parse_timestamp(moment) for moment in moments if moment)
     condition = find_condition(pod, "Ready")
     if condition is not None and condition["status"] == "False":
         return parse_timestamp(condition["lastTransitionTime"])

@@ -109,7 +109,7 @@ def first_to_go(pods: Sequence[Object]) -> list[Object]:
     def rank(pod: Object) -> tuple[Any, ...]:
         since = ready_since(pod)
         restarts = sum(
-            container_status["restartCount"]
+            int(container_status.get("restartCount") or 0)
             for container_status in (pod.get("status") or {}).get("containerStatuses") or ()
         )
         phase = phase_of(pod)
