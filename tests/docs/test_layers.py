@@ -31,7 +31,7 @@ def test_the_packages_stand_in_the_page_as_in_the_contract() -> None:
 
 
 def test_the_rooms_of_the_engine_stand_in_the_page_as_in_the_contract() -> None:
-    drawn = re.search(r"inside it `(cluster\s+>.*?)`", _PAGE, re.DOTALL)
+    drawn = re.search(r"inside it `(client\s+>.*?)`", _PAGE, re.DOTALL)
     assert drawn is not None
     assert [_names(layer) for layer in drawn[1].split(">")] == _layers("proreus.engine")
 

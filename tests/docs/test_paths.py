@@ -41,6 +41,8 @@ _NOT_A_NAME = re.compile(r"^/|[*<]|://|(?:^|/)[A-Z]+(?:/|$)")
 _THEIRS = frozenset({"file.py", "mine.py", "scheduler_ppo_service.py", "scheduler_ppo_grpc.py"})
 """Files that a reader writes, or that the documents have."""
 
+_OURS = frozenset({"src", "tests", "docs", "examples", "proreus"})
+
 
 @cache
 def _paths() -> frozenset[str]:
@@ -177,7 +179,10 @@ def _folder_is_there(word: str) -> bool:
     ids=lambda page: page.relative_to(ROOT).as_posix(),
 )
 def test_what_a_page_names_is_there(page: Path) -> None:
-    assert missing_in(page.read_text()) == []
+    missing = missing_in(page.read_text())
+    if page.parent.name == "documents":  # they name files of the documents, too
+        missing = [name for name in missing if name.split("/")[0].split(".")[0] in _OURS]
+    assert missing == []
 
 
 def test_what_docstrings_name_is_there() -> None:
