@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import Counter
 from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
 from proreus.engine.api.k8s.negotiation import Form
 from proreus.engine.api.k8s.pagination import ListPages, Span
+from proreus.engine.api.server.concurrency_limit import Seats
 from proreus.engine.api.server.options import ApiLimits
 from proreus.engine.api.server.reply import encode
 from proreus.engine.api.server.status import failure
-from proreus.engine.objects.errors import StatusError, TooManyRequests
+from proreus.engine.objects.errors import StatusError
 from proreus.engine.objects.kinds import Kind
 from proreus.engine.objects.offload import LoopPauses
 from proreus.engine.objects.registry import Listed, Registry
@@ -56,14 +56,14 @@ class Watches:
         queue = QueueBounds(limits.watch_events, limits.watch_bytes)
         bounds = FeedBounds(limits.remembered_events, limits.remembered_bytes, queue, limits.event_bytes)
         self._feeds = Feeds(registry, bounds)
-        self._by_client: Counter[str] = Counter()
+        self._seats = Seats(limits.watches, limits.watches_per_client, "too many watches are open")
         self._closing = asyncio.Event()
         self._rounds = WakeupRounds(_WATCHERS_AT_ONCE)
 
     @property
     def open(self) -> int:
         """Watches under way."""
-        return self._by_client.total()
+        return self._seats.taken
 
     @property
     def closing(self) -> bool:
@@ -83,7 +83,7 @@ class Watches:
 
     async def lines(self, asked: WatchAsked) -> AsyncGenerator[bytes, None]:
         """What the watcher hears. Limits are looked at before the first line."""
-        with self._counted(asked.client):
+        with self._seats.seated(asked.client):
             try:
                 async for piece in self._pieces(asked):
                     yield piece
@@ -92,24 +92,12 @@ class Watches:
 
     def check_room(self, client: str) -> None:
         """Refuse one watch too many."""
-        if self.open >= self._limits.watches or self._by_client[client] >= self._limits.watches_per_client:
-            raise TooManyRequests("too many watches are open")
+        self._seats.check(client)
 
     async def check_reached(self, kind: Kind, revision: int) -> None:
         """Refuse a watch that begins at a revision still to come."""
         if revision:
             await self._feeds.check_reached(kind, revision)
-
-    @contextmanager
-    def _counted(self, client: str) -> Iterator[None]:
-        self.check_room(client)
-        self._by_client[client] += 1
-        try:
-            yield
-        finally:
-            self._by_client[client] -= 1
-            if not self._by_client[client]:
-                del self._by_client[client]
 
     async def _pieces(self, asked: WatchAsked) -> AsyncGenerator[bytes, None]:
         wanted = asked.wanted
