@@ -18,6 +18,7 @@ from proreus.engine.objects.container_commands import stopped, with_restart, wit
 from proreus.engine.objects.errors import BadRequest, Conflict, NotFound
 from proreus.engine.objects.kinds import POD
 from proreus.engine.objects.metadata import Object
+from proreus.engine.objects.offload import LoopPauses
 from proreus.engine.objects.registry import Registry
 
 Logs = Callable[[RequestTarget, ApiRequest], Awaitable[Answer]]
@@ -26,6 +27,7 @@ _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=63, pattern=r"^[a-z
 _CHANGES = {"start": with_start, "stop": with_stop, "restart": with_restart}
 _ENDED = ("Succeeded", "Failed")
 _MOST = 4096
+_PORTION_BYTES = 2 * 1024 * 1024
 
 
 class _Wanted(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -69,14 +71,23 @@ class ContainerRoutes:
                 raise NotFound("the server could not find the requested resource")
 
     async def _listed(self, asked: ApiRequest) -> list[dict[str, Any]]:
-        pods = (await self._registry.list(POD, asked.query.get("namespace", ""))).items
-        node = asked.query.get("node", "")
-        return [
-            as_json(pod, str(container["name"]))
-            for pod in pods
-            if not node or pod["spec"].get("nodeName") == node
-            for container in pod["spec"]["containers"]
-        ]
+        """A portion of the pods at a time: others have their turn in between."""
+        namespace, node = asked.query.get("namespace", ""), asked.query.get("node", "")
+        containers: list[dict[str, Any]] = []
+        after, revision, pauses = "", 0, LoopPauses()
+        while True:
+            listed = await self._registry.list(
+                POD, namespace, after=after, revision=revision, most_bytes=_PORTION_BYTES
+            )
+            for pod in listed.items:
+                if not node or pod["spec"].get("nodeName") == node:
+                    names = [str(container["name"]) for container in pod["spec"]["containers"]]
+                    containers += [as_json(pod, name) for name in names]
+                if pauses.due:
+                    await pauses.take()
+            after, revision = listed.after, listed.revision
+            if not after:
+                return containers
 
     async def _pod(self, namespace: str, pod: str, name: str) -> Object:
         found = await self._registry.get(POD, namespace, pod)
@@ -105,7 +116,7 @@ class ContainerRoutes:
 
     async def _delete(self, namespace: str, pod: str, name: str) -> Answer:
         found = await self._pod(namespace, pod, name)
-        others = [one["name"] for one in found["spec"]["containers"] if one["name"] != name]
+        others = [container["name"] for container in found["spec"]["containers"] if container["name"] != name]
         if others:
             raise Conflict(
                 f"{name} shares pod {pod} with {', '.join(others)}: stop it, or delete the pod with them all"
@@ -116,9 +127,9 @@ class ContainerRoutes:
 
 def as_json(pod: Mapping[str, Any], name: str) -> dict[str, Any]:
     """A container as this API tells of it."""
-    spec = next(one for one in pod["spec"]["containers"] if one["name"] == name)
-    told = (pod.get("status") or {}).get("containerStatuses") or ()
-    status: Mapping[str, Any] = next((one for one in told if one.get("name") == name), {})
+    spec = next(container for container in pod["spec"]["containers"] if container["name"] == name)
+    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+    status: Mapping[str, Any] = next((status for status in statuses if status.get("name") == name), {})
     state, details = next(iter((status.get("state") or {"waiting": {}}).items()))
     if name in stopped(pod) and state != "running":
         state = "stopped"
