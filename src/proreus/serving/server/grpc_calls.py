@@ -25,8 +25,8 @@ from proreus.serving.allowed_hosts import NO_CHANGES, Visitors
 from proreus.serving.messages import Refusal, Refused, invalid
 from proreus.serving.metrics import Measurements
 from proreus.serving.server.grpc_methods import Call, CallHead, Method, inflated, read_head, too_large
+from proreus.serving.server.grpc_open_calls import Conversations, Subscribers, WaitingCalls
 from proreus.serving.server.grpc_status import code_of, status_block
-from proreus.serving.server.grpc_waiting import Conversations, Subscribers, WaitingCalls
 from proreus.serving.server.http2.connection import Http2Connection
 from proreus.serving.server.http2.hpack import Header, literal
 
