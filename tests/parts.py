@@ -61,6 +61,7 @@ BY_NATURE = (
     "the same store as runc's",
     "containerd counts its layers every ten seconds only",
     "containerd ends such commands only when they notice",
+    "containerd pulls images, and tells of that in its own words",
     "containerd and runc wait for them",
     "containerd's own shims keep its containers",
     "this runtime has no cgroups here",

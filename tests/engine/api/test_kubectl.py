@@ -363,7 +363,6 @@ def test_what_is_not_there_is_refused_and_nothing_panics(kubectl: Kubectl, pod: 
     for words in (
         ("debug", pod, "--image=busybox"),
         ("create", "token", "default"),
-        ("create", "serviceaccount", "x"),
         ("create", "role", "r", "--verb=get", "--resource=pods"),
         ("autoscale", "deployment", "nobody", "--max=3"),
         ("certificate", "approve", "x"),

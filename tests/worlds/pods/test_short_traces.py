@@ -71,8 +71,8 @@ def write(path: Path, ended: int, count: int = 12) -> Path:
 def test_pods_that_had_not_ended_are_censored_and_not_refused() -> None:
     batch = BatchedPods(compile_workload(workload(ASKING, 30.0, math.inf, 70.0)), 1, reward="completion")
     assert batch.lanes[0].base_work.tolist() == [30.0, 70.0, 70.0], "as long as the longest that ended"
-    batch = BatchedPods(compile_workload(workload(ASKING, *[math.inf] * 4)), 1, reward="completion")
-    assert batch.lanes[0].base_work.tolist() == [30.0] * 4, "as long as the record, where none had ended"
+    with pytest.raises(UsageError, match="needs pods that end"):
+        BatchedPods(compile_workload(workload(ASKING, *[math.inf] * 4)), 1, reward="completion")
 
 
 def test_pods_that_ask_for_cpu_alone_are_measured_by_it_also_where_nodes_have_gpus() -> None:
@@ -130,5 +130,5 @@ def test_ddqn_learns_from_a_short_trace_and_its_class_decides(tmp_path: Path) ->
 
 def test_a_trace_that_teaches_nothing_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("torch", reason="ddqn needs the extra `learn`")
-    assert learned(tmp_path, 0, 4) == 1, "four pods, all of which find room"
+    assert learned(tmp_path, 4, 4) == 1, "four pods, all of which find room"
     assert "nothing to learn" in capsys.readouterr().err

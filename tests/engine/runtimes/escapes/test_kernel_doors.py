@@ -8,7 +8,7 @@ import json
 import os
 import stat
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -329,7 +329,9 @@ def test_the_generated_configuration_is_as_containerds(
     from proreus.engine.runtimes.shim import backend as kept
 
     class Hierarchy:
-        def __init__(self, name: str) -> None:
+        no_disk_limits = ""
+
+        def __init__(self, name: str, disks: Sequence[str] = ()) -> None:
             self.version = version
 
         def path(self, name: str) -> str:

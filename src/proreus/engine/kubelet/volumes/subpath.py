@@ -90,7 +90,10 @@ def open_host_path(source: Mapping[str, Any], allowed: tuple[Path, ...]) -> int:
     top = next((place for place in map(Path.resolve, allowed) if real.is_relative_to(place)), None)
     if top is None:
         flag = f"--allow-host-path {path}"
-        raise NotAllowed(
+        named = Path(os.path.normpath(path))
+        # By its name it may be had, so that a link leads elsewhere: the next try may find another thing.
+        by_link = any(named.is_relative_to(place) for place in allowed)
+        raise (LaunchRefused if by_link else NotAllowed)(
             UNRESOLVED, f"hostPath {path} is not allowed on this node, unless it is started with {flag}"
         )
     if kind == "DirectoryOrCreate":

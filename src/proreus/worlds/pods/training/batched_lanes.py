@@ -359,8 +359,9 @@ def _censored(work: F64, arrival: F64) -> F64:
     ended = np.isfinite(work)
     if ended.all():
         return work
-    longest = float(work[ended].max()) if ended.any() else 0.0
-    return np.where(ended, work, max(longest, float(arrival[-1] - arrival[0]), 1.0))
+    if not ended.any():
+        raise UsageError("reward completion needs pods that end")
+    return np.where(ended, work, max(float(work[ended].max()), float(arrival[-1] - arrival[0]), 1.0))
 
 
 @compiled
