@@ -23,6 +23,12 @@ def warm_up_scheduling() -> None:
         core.cycle(100.0, 9)
     core.handle(ObjectDeleted("Pod", low), 200.0)
     core.cycle(300.0, 9)
+    # Others wait while a pod comes to the node and leaves it again.
+    core.handle(ObjectUpdated("Pod", _pod("waiting", affinity=_APART)), 400.0)
+    core.cycle(500.0, 9)
+    placed = _pod("placed", nodeName="node")
+    core.handle(ObjectUpdated("Pod", placed), 600.0)
+    core.handle(ObjectDeleted("Pod", placed), 700.0)
 
 
 _APART: Object = {
