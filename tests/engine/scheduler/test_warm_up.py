@@ -1,4 +1,4 @@
-"""After the warm-up no kernel that the scheduler calls is left to be compiled, or loaded, in the event loop."""
+"""After the warm-up no kernel that the scheduler calls is compiled, or loaded, in the event loop."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from proreus.kernels.callees import Entry
 
 
 def test_every_kernel_that_the_scheduler_calls_is_warm() -> None:
-    """An hour of the fuzzer had the loop held for 137 ms, when the first pod left a node and others waited."""
+    """An hour of fuzzing had the loop held for 137 ms, when the first pod left a node and others waited."""
     warm_up_scheduling()
     called = {
         f"{module.name}.{name}": kernel
