@@ -133,8 +133,11 @@ def test_volumes(real_place: Place) -> None:
     )
 
 
-@pytest.mark.parametrize("path", ["/etc", "HOST/../..", "HOST/out"])
-def test_paths_of_the_machine_are_refused_unless_allowed(real_place: Place, path: str) -> None:
+@pytest.mark.parametrize(("path", "for_good"), [("/etc", True), ("HOST/../..", True), ("HOST/out", False)])
+def test_paths_of_the_machine_are_refused_unless_allowed(
+    real_place: Place, path: str, for_good: bool
+) -> None:
+    """For good where the name says so; a link may lead elsewhere at the next try."""
     (real_place.host / "out").symlink_to("/etc")
     path = path.replace("HOST", str(real_place.host))
 
@@ -145,10 +148,11 @@ def test_paths_of_the_machine_are_refused_unless_allowed(real_place: Place, path
                 container("true", volumeMounts=mounts), volumes=[{"name": "host", "hostPath": {"path": path}}]
             )
             bench.runtime.start(pod, ["main"])
-            end = await bench.ended(pod["metadata"]["uid"])
-            assert (end.exit_code, end.reason) == (128, "CreateContainerConfigError")
             message = "is not allowed on this node, unless it is started with --allow-host-path"
-            assert message in end.message
+            if for_good:
+                end = await bench.ended(pod["metadata"]["uid"])
+                assert (end.exit_code, end.reason) == (128, "CreateContainerConfigError")
+                assert message in end.message
             lasting = pod_of()
             lasting["spec"] = {**pod["spec"], "restartPolicy": "Always"}
             bench.runtime.start(lasting, ["main"])
