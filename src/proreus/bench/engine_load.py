@@ -116,8 +116,18 @@ class _Client:
     def __init__(self, plan: PodPlan) -> None:
         path = f"/api/v1/namespaces/{NAMESPACE}/pods"
         self.exchange = Http1Exchange(LoadPlan(plan.host, plan.port, path, (), token=plan.token))
-        self.socket = socket.create_connection((plan.host, plan.port), timeout=30.0)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket = self._connected(plan)
+
+    @staticmethod
+    def _connected(plan: PodPlan) -> socket.socket:
+        opened = socket.create_connection((plan.host, plan.port), timeout=30.0)
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return opened
+
+    def connect(self, plan: PodPlan) -> None:
+        """Anew."""
+        self.socket.close()
+        self.socket = self._connected(plan)
 
     def send(self, name: str) -> None:
         self.socket.sendall(self.exchange.request(pod_body(name)))
@@ -169,7 +179,14 @@ def _send_all(plan: PodPlan, names: Iterator[str], sent: dict[str, float]) -> tu
                 client = key.data
                 data = client.socket.recv(_RECEIVE)
                 if not data:
-                    raise ConnectionError("the engine hung up")
+                    if client not in idle:
+                        raise ConnectionError("the engine hung up")
+                    selector.unregister(client.socket)
+                    client.connect(
+                        plan
+                    )  # it had nothing to say for a while: the engine keeps no such connection
+                    selector.register(client.socket, selectors.EVENT_READ, client)
+                    continue
                 done, _reply = client.exchange.feed(data)
                 if done:
                     created, failures = created + (done > 0), failures + (done < 0)
