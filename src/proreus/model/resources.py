@@ -11,6 +11,8 @@ from types import MappingProxyType
 MIB = 1024 * 1024
 BYTES_PER_MB = 1_000_000
 """Rates of disks are stated in these, as their makers do."""
+BYTES_PER_MBIT = 125_000
+"""And those of networks in these."""
 GIB = 1024 * MIB
 
 # Names under which Kubernetes objects carry the resources that have a column of their own.

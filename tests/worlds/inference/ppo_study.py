@@ -52,18 +52,18 @@ COMMAND = "PYTHONPATH=src python -m tests.worlds.inference.ppo_study OUT"
 Figures = dict[str, list[float]]
 
 
-def _loop_rule(name: str, rule: str, traces: int) -> Figures:
+def _loop_rule(name: str, rule: str, traces: range) -> Figures:
     scenario = PRESETS[name]
     if rule == "random":
-        rewards = np.concatenate([evaluate(scenario, RandomAgent(seed), [seed]) for seed in range(traces)])
+        rewards = np.concatenate([evaluate(scenario, RandomAgent(seed), [seed]) for seed in traces])
         return {"reward": rewards.tolist()}
     controller = POLICIES.make(rule)
     assert isinstance(controller, Controller)
-    return {"reward": evaluate(scenario, RuleAgent(controller), range(traces)).tolist()}
+    return {"reward": evaluate(scenario, RuleAgent(controller), traces).tolist()}
 
 
 def _loop(name: str, seed: int, asked: argparse.Namespace, passes: int) -> Figures:
-    begin, lines, out, traces = time.perf_counter(), list[str](), asked.out, asked.traces
+    begin, lines, out, traces = time.perf_counter(), list[str](), asked.out, _traces(asked)
     agent = PPOAgent({"seed": seed})
     lessons = LoopLessons(passes=passes, traces=48, judge_every=max(passes // 6, 1))
     late = _late_after(asked.seconds)
@@ -73,17 +73,21 @@ def _loop(name: str, seed: int, asked: argparse.Namespace, passes: int) -> Figur
     agent.save(out / f"loop-{name}-{seed}.safetensors")
     (out / f"loop-{name}-{seed}.log").write_text("\n".join(lines) + "\n")
     judged = PPOAgent.load(out / f"loop-{name}-{seed}.safetensors")
-    return {"reward": evaluate(PRESETS[name], judged, range(traces)).tolist()}
+    return {"reward": evaluate(PRESETS[name], judged, traces).tolist()}
 
 
-def _world_rule(name: str, rule: str, traces: int) -> Figures:
+def _world_rule(name: str, rule: str, traces: range) -> Figures:
     return _measured(name, POLICIES.make(rule), traces)
 
 
-def _measured(name: str, policy: AnyPolicy, traces: int) -> Figures:
+def _measured(name: str, policy: AnyPolicy, traces: range) -> Figures:
     scenario = PRESETS[name]
-    played = [play(scenario, scenario.load(seed), policy, seed).measures for seed in range(traces)]
+    played = [play(scenario, scenario.load(seed), policy, seed).measures for seed in traces]
     return {measure: [measures[measure] for measures in played] for measure in MEASURES}
+
+
+def _traces(asked: argparse.Namespace) -> range:
+    return range(asked.first, asked.first + asked.traces)
 
 
 def _late_after(seconds: float) -> Callable[[], bool]:
@@ -92,7 +96,7 @@ def _late_after(seconds: float) -> Callable[[], bool]:
 
 
 def _world(name: str, seed: int, asked: argparse.Namespace, steps: int) -> Figures:
-    begin, lines, out, traces = time.perf_counter(), list[str](), asked.out, asked.traces
+    begin, lines, out, traces = time.perf_counter(), list[str](), asked.out, _traces(asked)
     folder, late = out / f"ppo-{name}-{seed}", _late_after(asked.seconds)
     config, lessons = PPO.configs
     task = Task(
@@ -146,6 +150,8 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="ppo_study", description=__doc__.splitlines()[0])
     parser.add_argument("out", type=Path)
     parser.add_argument("--traces", type=int, default=30, help="of the part `test` that all are judged on")
+    parser.add_argument("--first", type=int, default=30, help="of them: earlier ones chose the start")
+    parser.add_argument("--learners", nargs="+", default=["loop", "world"], choices=["loop", "world"])
     parser.add_argument("--passes", type=int, nargs=2, default=(600, 240), help="of the loop: steady, surge")
     parser.add_argument("--steps", type=int, nargs=2, default=(92_160, 69_120), help="of PPO: steady, surge")
     parser.add_argument("--seconds", type=float, default=320.0, help="after which a training ends early")
@@ -153,8 +159,8 @@ def main(arguments: list[str]) -> None:
     asked = parser.parse_args(arguments)
     asked.out.mkdir(parents=True, exist_ok=True)
     begin = time.perf_counter()
-    _world_rule("steady", "predictive", 1)  # kernels are compiled once, for all processes
-    _loop_rule("steady", "static", 1)
+    _world_rule("steady", "predictive", range(1))  # kernels are compiled once, for all processes
+    _loop_rule("steady", "static", range(1))
     _say(f"compiled in {time.perf_counter() - begin:.0f} s")
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(asked.workers, mp_context=context) as pool:
@@ -162,17 +168,21 @@ def main(arguments: list[str]) -> None:
         world: dict[str, dict[str, Any]] = {name: {} for name in SCENARIOS}
         for place, name in reversed(list(enumerate(SCENARIOS))):  # the longest first
             for seed in SEEDS:
-                loop[name][f"ppo-{seed}"] = pool.submit(_loop, name, seed, asked, asked.passes[place])
-                world[name][f"ppo-{seed}"] = pool.submit(_world, name, seed, asked, asked.steps[place])
+                if "loop" in asked.learners:
+                    loop[name][f"ppo-{seed}"] = pool.submit(_loop, name, seed, asked, asked.passes[place])
+                if "world" in asked.learners:
+                    world[name][f"ppo-{seed}"] = pool.submit(_world, name, seed, asked, asked.steps[place])
         for name in SCENARIOS:
             for rule in LOOP_RULES:
-                loop[name][rule] = pool.submit(_loop_rule, name, rule, asked.traces)
+                loop[name][rule] = pool.submit(_loop_rule, name, rule, _traces(asked))
             for rule in WORLD_RULES:
-                world[name][rule] = pool.submit(_world_rule, name, rule, asked.traces)
-        for kept, jobs, units in (
-            ("inference-loop", loop, {"reward": "an interval"}),
-            ("inference-ppo", world, MEASURES),
+                world[name][rule] = pool.submit(_world_rule, name, rule, _traces(asked))
+        for learner, kept, jobs, units in (
+            ("loop", "inference-loop", loop, {"reward": "an interval"}),
+            ("world", "inference-ppo", world, MEASURES),
         ):
+            if learner not in asked.learners:
+                continue
             rows = [
                 row
                 for name in SCENARIOS

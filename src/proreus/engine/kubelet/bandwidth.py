@@ -85,12 +85,13 @@ def measured_network(routes: Path = _ROUTES, interfaces: Path = _INTERFACES) -> 
     return speed if speed > 0 else None
 
 
-def not_held(container: Mapping[str, Any], no_disk_limits: str) -> Iterator[Notice]:
-    """Warnings for a container that asks for bandwidth which this machine cannot hold it to."""
+def not_held(container: Mapping[str, Any], unheld: Mapping[str, str]) -> Iterator[Notice]:
+    """Warnings for a container that asks for bandwidth which this machine cannot hold it to.
+
+    unheld: why it cannot, by resource; "": it can.
+    """
     resources = container.get("resources") or {}
     asked = read_amounts(resources.get("requests")) | read_amounts(resources.get("limits"))
-    if asked.get(DISK) and no_disk_limits:
-        yield Notice("Warning", _NOT_HELD, f"{DISK} is counted, but not enforced: {no_disk_limits}")
-    if asked.get(NETWORK):
-        why = "containers share the machine's network"
-        yield Notice("Warning", _NOT_HELD, f"{NETWORK} is counted, but not enforced: {why}")
+    for name, why in unheld.items():
+        if asked.get(name) and why:
+            yield Notice("Warning", _NOT_HELD, f"{name} is counted, but not enforced: {why}")

@@ -33,6 +33,7 @@ from proreus.engine.runtimes.pod_reports import container_of
 from proreus.engine.runtimes.protocol import CommandResult, ContainerReport, Notice, Phase
 from proreus.engine.runtimes.shim.shim import CANNOT_START
 from proreus.engine.runtimes.start_backoff import Pauses, StartBackoff
+from proreus.model.resources import DISK, NETWORK
 
 _log = logging.getLogger(__name__)
 _KILL_GRACE = 30.0
@@ -114,7 +115,8 @@ class ContainerLifecycle:
             return
         standing.reports[name] = replace(standing.reports[name], reason="ContainerCreating", message="")
         self._tell_of(standing, name, container_events.created(name))
-        for notice in not_held(container_of(standing.pod, name), self._backend.no_disk_limits):
+        unheld = {DISK: self._backend.no_disk_limits, NETWORK: self._backend.no_network_limits}
+        for notice in not_held(container_of(standing.pod, name), unheld):
             self._tell_of(standing, name, notice)
         ended = launched.ended
         never = ended is not None and ended.reason == "StartError"

@@ -146,6 +146,8 @@ class Backend(Protocol):
     """See `PodRuntime.trouble`."""
     no_disk_limits: str
     """Why containers cannot be held to a rate of disk; "": they can."""
+    no_network_limits: str
+    """The same for the network."""
     needs_images: bool
     """Whether nothing can be run without its image."""
     own_files: bool

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from proreus.engine.runtimes.network_limits import hold_network, no_network_programs
 from proreus.engine.runtimes.shim.shim import kill_container, remove_cgroups
 
 MOUNT = Path("/sys/fs/cgroup")
@@ -19,6 +20,8 @@ _V1 = ("memory", "cpu", "cpuacct", "pids", "freezer")
 _V2 = ("cpu", "memory", "pids")
 _BLKIO, _IO = "blkio", "io"
 """The controllers of disks, of version 1 and 2: containers run without them, but are not held back."""
+_UNIFIED = "unified"
+"""Where version 2 stands beside version 1, without controllers: programs at sockets are found by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,8 @@ class CgroupLimits:
     processes: int
     disk: int | None = None
     """Bytes a second, read and written each; None: no limit."""
+    network: int | None = None
+    """Bytes a second, sent and received each; None: no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +84,26 @@ class Cgroups:
             raise Unwritable(f"{error.filename or mount}: {error.strerror}") from error
         self.no_disk_limits = _no_disk_limits(self.version, throttles=throttles, disks=self._disks)
         """Why containers cannot be held to a rate of disk; "": they can."""
+        self.no_network_limits = self._no_unified() or no_network_programs()
+        """The same for the network."""
 
     def hold_disk(self, name: str, rate: int) -> None:
         """Hold a cgroup that another program has made to so many bytes a second."""
         for controller, file, value in self._disk_settings(rate):
             self._file(controller, name, file).write_text(value)
+
+    def hold_network(self, name: str, rate: int) -> None:
+        """Hold a cgroup that another program is to use to so many bytes a second; it need not stand yet."""
+        if self.no_network_limits:
+            return
+        folder = self._network_folder(name)
+        folder.mkdir(exist_ok=True)
+        hold_network(folder, rate)
+
+    def release_network(self, name: str) -> None:
+        """Take away what nobody came to use."""
+        with contextlib.suppress(OSError):  # it is in use, or gone
+            self._network_folder(name).rmdir()
 
     def make(self, name: str, limits: CgroupLimits) -> list[str]:
         """Its folders, one for each hierarchy; what stood there before is used on."""
@@ -92,6 +112,8 @@ class Cgroups:
             Path(folder).mkdir(exist_ok=True)
         for controller, file, value in self._settings(limits):
             self._file(controller, name, file).write_text(str(value))
+        if limits.network is not None:
+            self.hold_network(name, limits.network)
         return folders
 
     def folders(self, name: str) -> list[str]:
@@ -154,6 +176,23 @@ class Cgroups:
 
     def _file(self, controller: str, name: str, file: str) -> Path:
         return self._parents["" if self.version == 2 else controller] / name / file
+
+    def _network_folder(self, name: str) -> Path:
+        return self._parents["" if self.version == 2 else _UNIFIED] / name
+
+    def _no_unified(self) -> str:
+        """Why there is no cgroup of version 2 for containers; "": there is."""
+        if self.version == 2:
+            return ""
+        place = self._mount / _UNIFIED
+        if not (place / "cgroup.controllers").exists():
+            return f"there are no cgroups of version 2 at {place}"
+        try:
+            (place / self._name).mkdir(exist_ok=True)
+        except OSError as error:
+            return f"{error.filename or place}: {error.strerror}"
+        self._parents[_UNIFIED] = place / self._name
+        return ""
 
     def _disk_settings(self, rate: int) -> Iterator[tuple[str, str, str]]:
         """For reads and writes; the kernel counts what goes to the disk, not what stays in memory."""

@@ -329,7 +329,7 @@ def test_the_generated_configuration_is_as_containerds(
     from proreus.engine.runtimes.shim import backend as kept
 
     class Hierarchy:
-        no_disk_limits = ""
+        no_disk_limits = no_network_limits = ""
 
         def __init__(self, name: str, disks: Sequence[str] = ()) -> None:
             self.version = version

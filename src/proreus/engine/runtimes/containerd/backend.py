@@ -20,8 +20,6 @@ from typing import Any
 import grpc
 
 from proreus.engine.runtimes.backend import (
-    KILLED,
-    UNKNOWN_END,
     ContainerExit,
     ContainerPlan,
     Launched,
@@ -34,6 +32,8 @@ from proreus.engine.runtimes.cgroups import Cgroups, CgroupUsage, Unwritable
 from proreus.engine.runtimes.commands import collected, not_started
 from proreus.engine.runtimes.container_events import sandbox_failed
 from proreus.engine.runtimes.containerd import cri_pb2 as cri
+from proreus.engine.runtimes.containerd.container_status import came_to_nothing, launched
+from proreus.engine.runtimes.containerd.container_watch import ContainerWatch
 from proreus.engine.runtimes.containerd.cri_client import CriCalls
 from proreus.engine.runtimes.containerd.cri_client import details as _details
 from proreus.engine.runtimes.containerd.cri_config import OWN, UID, container_config, sandbox_config
@@ -53,28 +53,24 @@ from proreus.engine.runtimes.protocol import (
     RuntimeRefused,
 )
 from proreus.engine.runtimes.shim.backend import limits_of, refuse_privileges
-from proreus.engine.runtimes.shim.shim import kill_container, members, put_aside
+from proreus.engine.runtimes.shim.shim import kill_container, members
 from proreus.model.errors import UsageError
 
 _USUAL_ROOT = Path("/var/lib/containerd")
 """Where containerd keeps the files of containers unless it is told otherwise."""
-_POLL_SECONDS, _LOOK_SECONDS = 0.2, 1.0
-_AWAY_SECONDS = 5.0
-"""So long containerd may not answer before the node counts as unwell: it may be started anew."""
+_LOOK_SECONDS = 1.0
 _PROBE_SECONDS = 10.0
 """So long the sandbox may take that is made to see whether one can be."""
 _CAP_SYS_RESOURCE = 24
 _CURE = " (root lacks CAP_SYS_RESOURCE: `restrict_oom_score_adj = true` in its configuration may cure it)"
 _UNCLEAR = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
 """Nobody knows whether it was done."""
-_MAY_HAVE_RUN = ("failed to start containerd task", "failed to update container")
 _log = logging.getLogger(__name__)
 
 
 class ContainerdBackend:
     scheme = "containerd"
     version = ""
-    trouble = ""
     needs_images = own_files = True
 
     def __init__(self, options: MachineOptions) -> None:
@@ -86,19 +82,22 @@ class ContainerdBackend:
         self._configs: dict[str, cri.PodSandboxConfig] = {}
         self._tries: dict[str, int] = {}
         """How often a sandbox could not be made: its name may stay taken by one that came to nothing."""
-        self._logs: dict[str, Path] = {}
-        """Where the output of each container is, by its id."""
-        self._waiting: dict[str, asyncio.Future[ContainerExit]] = {}
         self._images = CriImages(self._cri, self._ctr, options)
         self._shims = ForgottenShims(options, self._cri, self._ctr)
+        self._watch = ContainerWatch(self._cri, options, self._shims.look_soon)
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._something = asyncio.Event()
         try:
             disks = disks_of((options.root, *options.host_paths, _USUAL_ROOT))
             self._cgroups: Cgroups | None = Cgroups(options.own_name, disks=disks)
             self.no_disk_limits = self._cgroups.no_disk_limits
+            self.no_network_limits = self._cgroups.no_network_limits
         except Unwritable as error:
-            self._cgroups, self.no_disk_limits = None, str(error)
+            self._cgroups, self.no_disk_limits, self.no_network_limits = None, str(error), str(error)
+
+    @property
+    def trouble(self) -> str:
+        """As the watch has it."""
+        return self._watch.trouble
 
     async def recover(self, uids: Sequence[str]) -> Mapping[str, Sequence[RecoveredContainer]]:
         """Sandboxes and containers by the labels that were given to them."""
@@ -126,14 +125,13 @@ class ContainerdBackend:
                 await self._remove(container.id)
                 continue
             status = (await self._status(container.id)).status
-            if _came_to_nothing(status):
+            if came_to_nothing(status):
                 await self._remove(container.id)
                 continue
-            self._logs[container.id] = self.log(uid, name, attempt)
-            launched = _launched(status)
-            found.setdefault(uid, []).append(RecoveredContainer(name, attempt, launched))
+            self._watch.logs[container.id] = self.log(uid, name, attempt)
+            found.setdefault(uid, []).append(RecoveredContainer(name, attempt, launched(status)))
         await self._look_at_images()
-        self._task(self._watch())
+        self._task(self._watch.run())
         self._task(self._shims.run())
         return found
 
@@ -204,17 +202,24 @@ class ContainerdBackend:
         except grpc.aio.AioRpcError as error:
             self._configs.pop(plan.uid, None)  # its sandbox may be gone: the next attempt looks
             raise LaunchRefused("CreateContainerError", _details(error)) from error
-        self._logs[id] = log
+        self._watch.logs[id] = log
         try:
+            self._hold_network(plan, id)
             await self._cri.call("StartContainer", cri.StartContainerRequest(container_id=id))
             self._hold_disk(plan, id)
-            return replace(_launched((await self._status(id)).status), ended=None)
+            return replace(launched((await self._status(id)).status), ended=None)
         except grpc.aio.AioRpcError as error:
             if error.code() in _UNCLEAR:  # it may run: the next attempt looks, and begins nothing twice
                 raise LaunchRefused("RunContainerError", _details(error)) from error
             await self._remove(id)
             now = time.time()
             return Launched(id, now, ContainerExit(128, "StartError", _details(error), now))
+
+    def _hold_network(self, plan: ContainerPlan, id: str) -> None:
+        """Before the start, in the cgroup that the container will be in: a socket belongs to its maker's."""
+        rate = limits_of(plan, 0).network
+        if rate is not None and self._cgroups is not None:
+            self._cgroups.hold_network(id, rate)
 
     def _hold_disk(self, plan: ContainerPlan, id: str) -> None:
         """CRI has no word for it: the cgroup that containerd has made is held directly."""
@@ -231,21 +236,18 @@ class ContainerdBackend:
                 if who != (plan.uid, plan.name, plan.attempt):
                     continue
                 status = (await self._status(container.id)).status
-                if container.state == cri.CONTAINER_CREATED or _came_to_nothing(status):
+                if container.state == cri.CONTAINER_CREATED or came_to_nothing(status):
                     await self._remove(container.id)
                     continue
-                self._logs[container.id] = self.log(*who)
-                return _launched(status)
+                self._watch.logs[container.id] = self.log(*who)
+                return launched(status)
         except grpc.aio.AioRpcError as error:
             raise LaunchRefused("CreateContainerError", _details(error)) from error
         return None
 
     async def wait(self, id: str) -> ContainerExit:
         """Looked for a few times a second, all containers together."""
-        if id not in self._waiting:
-            self._waiting[id] = asyncio.get_running_loop().create_future()
-            self._something.set()
-        return await asyncio.shield(self._waiting[id])
+        return await self._watch.wait(id)
 
     async def stop(self, id: str, grace: float) -> None:
         """containerd does it, and kills after the grace."""
@@ -267,7 +269,7 @@ class ContainerdBackend:
     async def discard(self, id: str) -> None:
         """The container and its log."""
         await self._remove(id)
-        log = self._logs.pop(id, None)
+        log = self._watch.logs.pop(id, None)
         if log is not None:
             for file in log.parent.glob(log.name + "*"):
                 file.unlink(missing_ok=True)
@@ -285,7 +287,8 @@ class ContainerdBackend:
         self._configs.pop(uid, None)
         self._tries.pop(uid, None)
         folder = self._logs_of(uid)
-        self._logs = {id: log for id, log in self._logs.items() if folder not in log.parents}
+        for id in [id for id, log in self._watch.logs.items() if folder in log.parents]:
+            del self._watch.logs[id]
 
     async def execute(self, id: str, command: Sequence[str], stdin: bytes, timeout: float) -> CommandResult:
         """`ExecSync`, which ends what takes too long but has no input; with input, as `begin`."""
@@ -380,55 +383,6 @@ class ContainerdBackend:
         if self._cgroups is not None:
             self._cgroups.close()
 
-    async def _watch(self) -> None:
-        """Who has ended, and whose log is full; a containerd that is away is waited for."""
-        looked = 0.0
-        failing: float | None = None
-        while True:
-            if not self._waiting:
-                self._something.clear()
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._something.wait(), _LOOK_SECONDS)
-            try:
-                await self._look()
-                if failing is not None:
-                    self._shims.look_soon()
-                self.trouble, failing = "", None
-                if time.monotonic() - looked > _LOOK_SECONDS:
-                    looked = time.monotonic()
-                    await self._turn_logs_over()
-            except grpc.aio.AioRpcError as error:
-                failing = failing or time.monotonic()
-                if time.monotonic() - failing > _AWAY_SECONDS:
-                    self.trouble = f"container runtime is down: {_details(error)}"
-                await asyncio.sleep(_LOOK_SECONDS)
-            except OSError as error:  # a full disk, or a log that went with its pod: go on looking
-                _log.warning("turning logs over: %s", error)
-            await asyncio.sleep(_POLL_SECONDS)
-
-    async def _look(self) -> None:
-        states = {container.id: container.state for container in (await self._list_containers()).containers}
-        for id in list(self._waiting):
-            if states.get(id) in (cri.CONTAINER_RUNNING, cri.CONTAINER_CREATED):
-                continue
-            gone = ContainerExit(KILLED, UNKNOWN_END, "the container is gone", time.time())
-            ended = _ended((await self._status(id)).status) if id in states else gone
-            future = self._waiting.pop(id)
-            if not future.done():
-                future.set_result(ended or gone)
-
-    async def _turn_logs_over(self) -> None:
-        for id in list(self._waiting):
-            log = self._logs.get(id)
-            if log is None or not log.parent.exists():
-                continue  # its pod is being removed
-            if log.exists():
-                if log.stat().st_size <= self._options.log_bytes:
-                    continue
-                put_aside(str(log), self._options.log_files)
-            # One that is not there was put aside while containerd did not answer: it writes to the old one.
-            await self._quietly("ReopenContainerLog", cri.ReopenContainerLogRequest(container_id=id))
-
     async def _look_at_images(self) -> None:
         await self._images.look()
 
@@ -445,6 +399,11 @@ class ContainerdBackend:
 
     async def _remove(self, id: str) -> None:
         """Also one with a task that containerd began when the agent was killed, and then lost sight of."""
+        await self._remove_container(id)
+        if self._cgroups is not None:
+            self._cgroups.release_network(id)
+
+    async def _remove_container(self, id: str) -> None:
         request = cri.RemoveContainerRequest(container_id=id)
         try:
             await self._cri.call("RemoveContainer", request)
@@ -484,29 +443,6 @@ class ContainerdBackend:
 
     def _logs_of(self, uid: str) -> Path:
         return (self._options.root / "pods" / uid / "logs").resolve()
-
-
-def _came_to_nothing(status: Any) -> bool:
-    """Whether its command never ran. `launch` removes what could not be started, so this was left by an agent
-    that was killed: containerd then calls the start off, with another message for each moment that it may be
-    at. From the start of the task on the command may have run for a moment: that is an end, and the pod's
-    restart policy says whether it runs again."""
-    called_off = status.reason == "StartError" and not status.started_at
-    return called_off and not status.message.startswith(_MAY_HAVE_RUN)
-
-
-def _launched(status: Any) -> Launched:
-    return Launched(status.id, status.started_at / 1e9, _ended(status), status.image_ref)
-
-
-def _ended(status: Any) -> ContainerExit | None:
-    if status.state in (cri.CONTAINER_RUNNING, cri.CONTAINER_CREATED):
-        return None
-    finished = status.finished_at / 1e9 or time.time()
-    if status.state == cri.CONTAINER_UNKNOWN:
-        return ContainerExit(KILLED, UNKNOWN_END, status.message, finished)
-    reason = status.reason or ("Completed" if status.exit_code == 0 else "Error")
-    return ContainerExit(status.exit_code, reason, status.message, finished)
 
 
 def _has_capability(number: int) -> bool:

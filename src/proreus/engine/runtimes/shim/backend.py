@@ -40,7 +40,7 @@ from proreus.engine.runtimes.shim import client
 from proreus.engine.runtimes.shim.attach import attach_kept
 from proreus.engine.runtimes.shim.shim import members
 from proreus.model.files import make_private_folder
-from proreus.model.resources import BYTES_PER_MB, CPU, DISK, MEMORY
+from proreus.model.resources import BYTES_PER_MB, BYTES_PER_MBIT, CPU, DISK, MEMORY, NETWORK
 
 LOG = "log"
 _IMAGE = "image"
@@ -84,7 +84,9 @@ class ShimBackend(ABC):
                 self.cgroups = Cgroups(options.own_name, disks=disks_of((options.root, *options.host_paths)))
             except Unwritable as error:
                 self.no_cgroups = str(error)
-        self.no_disk_limits = self.no_cgroups if self.cgroups is None else self.cgroups.no_disk_limits
+        cgroups = self.cgroups
+        self.no_disk_limits = self.no_cgroups if cgroups is None else cgroups.no_disk_limits
+        self.no_network_limits = self.no_cgroups if cgroups is None else cgroups.no_network_limits
 
     @abstractmethod
     def specification(self, plan: ContainerPlan, folder: Path, unpacked: Unpacked | None) -> dict[str, Any]:
@@ -254,9 +256,10 @@ def limits_of(plan: ContainerPlan, processes: int) -> CgroupLimits:
     resources = plan.container.get("resources") or {}
     limits, requests = read_amounts(resources.get("limits")), read_amounts(resources.get("requests"))
     wanted = requests.get(CPU, limits.get(CPU, 0))
-    disk = limits.get(DISK, requests.get(DISK))  # of an extended resource nobody has more than it asks for
-    rate = disk * BYTES_PER_MB if disk else None
-    return CgroupLimits(limits.get(CPU), limits.get(MEMORY), wanted, processes, rate)
+    # Of an extended resource nobody has more than it asks for.
+    disk, network = (limits.get(name, requests.get(name)) or 0 for name in (DISK, NETWORK))
+    rates = disk * BYTES_PER_MB or None, network * BYTES_PER_MBIT or None
+    return CgroupLimits(limits.get(CPU), limits.get(MEMORY), wanted, processes, *rates)
 
 
 def refuse_privileges(plan: ContainerPlan, *, allowed: bool) -> None:
