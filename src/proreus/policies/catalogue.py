@@ -55,6 +55,15 @@ class CheckpointKind:
 
 
 @dataclass(frozen=True)
+class ShippedCheckpoint:
+    """A checkpoint of the package that is not `learned`."""
+
+    what: str
+    """What it is, for lists."""
+    folder: Path
+
+
+@dataclass(frozen=True)
 class Catalogue:
     """The policies that play one kind of scenario."""
 
@@ -65,8 +74,8 @@ class Catalogue:
     kinds: Mapping[str, CheckpointKind] = field(default_factory=dict)
     shipped: Path | None = None
     """The checkpoint called `learned`."""
-    earlier: Mapping[str, Path] = field(default_factory=dict)
-    """Checkpoints that were `learned` before, under names of their own."""
+    others: Mapping[str, ShippedCheckpoint] = field(default_factory=dict)
+    """More checkpoints of the package, under names of their own."""
     options: type[Any] | None = None
     """The dataclass of flags that policies read, where there are any."""
     what: str = ""
@@ -77,14 +86,14 @@ class Catalogue:
     @property
     def names(self) -> tuple[str, ...]:
         """All that ship with the package."""
-        return (*self.rules, *((LEARNED,) if self.shipped is not None else ()), *self.earlier)
+        return (*self.rules, *((LEARNED,) if self.shipped is not None else ()), *self.others)
 
     def describe(self) -> Iterable[tuple[str, str]]:
         """(name, what it does) of each."""
         yield from ((name, rule.what) for name, rule in self.rules.items())
         if self.shipped is not None:
             yield LEARNED, "the checkpoint that ships with the package"
-        yield from ((name, f"what was `{LEARNED}` before") for name in self.earlier)
+        yield from ((name, other.what) for name, other in self.others.items())
 
     def is_own(self, name: str) -> bool:
         """Whether that is a rule or a checkpoint, and not code from elsewhere; what nobody knows is ours to
@@ -139,7 +148,7 @@ class Catalogue:
             return (
                 name if rule.admitted is None or not suffix else f"{plain}@{rule.admitted(suffix, folders)}"
             )
-        shipped = {*((LEARNED,) if self.shipped is not None else ()), *self.earlier}
+        shipped = {*((LEARNED,) if self.shipped is not None else ()), *self.others}
         if name in folders.given or {name, name.rpartition("@")[0]} & shipped:
             return name
         for entry in offered(name):
@@ -173,8 +182,8 @@ class Catalogue:
             return None
         if name == LEARNED and self.shipped is not None:
             return self.shipped
-        if name in self.earlier:
-            return self.earlier[name]
+        if name in self.others:
+            return self.others[name].folder
         return next((folder for folder in (Path(name), Path(name) / "best") if is_checkpoint(folder)), None)
 
     def _learned(self, name: str, folder: Path, options: Any, seed: int) -> AnyPolicy:

@@ -6,15 +6,17 @@ from typing import Any
 
 import pytest
 
-from proreus.engine.controllers.instructions import UpdateObject
+from proreus.engine.controllers.instructions import DeleteObject, UpdateObject
 from proreus.engine.controllers.nodes import lifecycle
 from proreus.engine.controllers.workloads.deployments import reconcile_deployment
 from proreus.engine.controllers.workloads.job_failure_policy import matched
 from proreus.engine.controllers.workloads.job_pods import finished_at
-from proreus.engine.controllers.workloads.pods import first_to_go
+from proreus.engine.controllers.workloads.jobs import reconcile_job
+from proreus.engine.controllers.workloads.pods import first_to_go, ready_since, seconds_to_available
 from proreus.engine.kubelet.node_status import NodeSpec, NodeState, new_node, node_status
 from proreus.engine.kubelet.pod_status import StatusInputs, pod_status
-from proreus.engine.objects.conditions import find_condition
+from proreus.engine.objects.conditions import find_condition, moment_of
+from proreus.engine.objects.timestamps import parse_timestamp, timestamp
 from proreus.engine.runtimes.protocol import Capacity
 from tests.engine.controllers.clusters import deployment, job, template
 from tests.engine.controllers.test_job_failure_policy import Played
@@ -73,6 +75,7 @@ def test_a_deployment_whose_condition_says_little_is_rolled_out(kind: str, state
     """Of a condition only its type need be there; a fuzzer wrote one, and its Deployment stood still."""
     made = deployment(progressDeadlineSeconds=600)
     made["metadata"] |= {"uid": "u", "namespace": "default", "resourceVersion": "1", "generation": 1}
+    made["metadata"]["creationTimestamp"] = timestamp(0.0)
     made["status"] = {"conditions": [{"type": kind, **stated}], "observedGeneration": 1}
     plan = reconcile_deployment(made, (), (), 1_000.0)
     again = next(
@@ -90,5 +93,34 @@ def test_pods_whose_containers_say_little_have_an_end_and_an_order() -> None:
         "conditions": [{"type": "Ready", "status": "False"}],
         "containerStatuses": [{"name": "c", "state": {"terminated": {"exitCode": 1}}}],
     }
-    assert finished_at(bare) == 0.0
+    assert finished_at(bare) == parse_timestamp("2026-01-01T00:00:00Z"), "nobody says when: not in 1970"
     assert first_to_go([bare]) == [bare]
+
+
+def test_a_time_that_nobody_stated_is_no_moment() -> None:
+    serving = {**pod("p"), "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+    assert ready_since(serving) is None
+    assert seconds_to_available(serving, 0.0, 1e9) == 0.0, "it serves"
+    assert seconds_to_available(serving, 10.0, 1e9) is None, "but for how long nobody knows"
+    over = job(ttlSecondsAfterFinished=10)
+    over["metadata"] |= {"uid": "u", "namespace": "default", "resourceVersion": "1"}
+    over["status"] = {"conditions": [{"type": "Complete", "status": "True"}]}
+    assert not reconcile_job(over, (), 1e9).instructions, "neither begun anew nor deleted"
+    over["status"]["conditions"][0]["lastTransitionTime"] = "2001-01-01T00:00:00Z"
+    assert [type(one) for one in reconcile_job(over, (), 1e9).instructions] == [DeleteObject]
+
+
+def test_what_a_deployment_shows_of_it_is_no_time_of_1970() -> None:
+    made = deployment(progressDeadlineSeconds=600)
+    made["metadata"] |= {"uid": "u", "namespace": "default", "resourceVersion": "1", "generation": 1}
+    made["metadata"]["creationTimestamp"] = timestamp(1_000.0)
+    made["status"] = {
+        "conditions": [{"type": kind, "status": "False"} for kind in ("Progressing", "Available")]
+    }
+    for now in (1_100.0, 2_000.0):
+        plan = reconcile_deployment(made, (), (), now)
+        updates = [one.object for one in plan.instructions if isinstance(one, UpdateObject)]
+        made = updates[-1] if updates else made
+        assert "1970-01-01T00:00:00Z" not in str(made["status"])
+    progressing = find_condition(made, "Progressing")
+    assert progressing is not None and moment_of(progressing) is not None

@@ -28,7 +28,7 @@ from proreus.engine.scheduler.instructions import (
     RejectPod,
 )
 from proreus.engine.scheduler.messages import DEVICES
-from proreus.engine.scheduler.profiles import ALGORITHMS
+from proreus.engine.scheduler.profiles import ALGORITHMS, Schedulers
 from proreus.model import decision as model
 from proreus.worlds.pods.policies.catalogue import PolicyOptions
 from proreus.worlds.pods.policies.checkpoint_tensors import PRETRAINED
@@ -522,7 +522,7 @@ def test_checkpoints_of_a_folder_stand_for_themselves(tmp_path: Path) -> None:
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "card.json").write_text("{}")
     core = SchedulingCore(SchedulingOptions(models=tmp_path))
-    names = ("ppo", "broken", "../ppo", "ddqn")
+    names = ("ppo", "broken", "../ppo", "es")
     see(core, node("one"), *(pod(f"p{k}", schedulerName=name) for k, name in enumerate(names)))
     found = {one.pod.name: one for one in core.cycle(1.0, 9)}  # type: ignore[union-attr]
     assert isinstance(found["p0"], BindPodTo)
@@ -530,13 +530,21 @@ def test_checkpoints_of_a_folder_stand_for_themselves(tmp_path: Path) -> None:
     assert isinstance(found["p1"], DelayPod) and "broken" in found["p1"].told
     assert isinstance(found["p3"], DelayPod)
     assert found["p3"].told == (
-        "schedulerName ddqn needs a trained model: "
-        f"proreus train pods --algo ddqn --scenarios gpu --out {tmp_path}/ddqn"
+        "schedulerName es needs a trained model: "
+        f"proreus train pods --algo es --scenarios gpu --out {tmp_path}/es"
     )
     assert set(found) == {"p0", "p1", "p3"}, "the other is nobody's"
-    shutil.copytree(PRETRAINED / "pods", tmp_path / "ddqn")
-    see(core, pod("p3", "2", schedulerName="ddqn"), now=2.0)
+    shutil.copytree(PRETRAINED / "pods", tmp_path / "es")
+    see(core, pod("p3", "2", schedulerName="es"), now=2.0)
     assert bound(core.cycle(2.0, 9)).pod.name == "p3", "there is one now"
+
+
+def test_a_model_of_ones_own_goes_before_the_one_that_ships(tmp_path: Path) -> None:
+    schedulers = Schedulers({}, Chosen("kube"), tmp_path)
+    assert schedulers.named("ddqn") == Chosen("ddqn")
+    shutil.copytree(PRETRAINED / "pods", tmp_path / "ddqn" / "best")
+    assert schedulers.named("ddqn") == Chosen(str(tmp_path / "ddqn"))
+    assert Schedulers({}, Chosen("kube")).named("ddqn") == Chosen("ddqn")
 
 
 def test_algorithms_are_those_that_train_pods() -> None:

@@ -75,7 +75,9 @@ class KubeSchedulerPlus(Scheduler):
 
 
 class DDQNScheduler(Scheduler):
-    """A double DQN: a run or checkpoint of `proreus train pods --algo ddqn`; none ships with the package."""
+    """A double DQN: the one that ships, or a run or checkpoint of `proreus train pods --algo ddqn`."""
 
-    def __init__(self, model: str | Path, seed: int = 0) -> None:
+    policy = "ddqn"
+
+    def __init__(self, model: str | Path = policy, seed: int = 0) -> None:
         self._decide_by(str(model), seed)

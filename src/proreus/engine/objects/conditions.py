@@ -6,17 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from proreus.engine.objects.timestamps import timestamp
+from proreus.engine.objects.timestamps import parse_timestamp, timestamp
 
-_NEVER = "1970-01-01T00:00:00Z"
-_UNSTATED = {
-    "status": "",
-    "reason": "",
-    "message": "",
-    "lastTransitionTime": _NEVER,
-    "lastUpdateTime": _NEVER,
-}
-"""Whoever may write a status may leave these out."""
+_UNSTATED = {"status": "", "reason": "", "message": ""}
+"""Whoever may write a status may leave these out. Times, too; but one that nobody stated is no moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +28,17 @@ def find_condition(obj: Mapping[str, Any], kind: str) -> Mapping[str, Any] | Non
 
 
 def find_among(conditions: Iterable[Mapping[str, Any]], kind: str) -> Mapping[str, Any] | None:
-    """The condition of that type, with the zero values of Kubernetes where it says nothing."""
+    """The condition of that type; where it says nothing, words are empty and times are not there."""
     for condition in conditions:
         if condition.get("type") == kind:
             return {**_UNSTATED, **{name: value for name, value in condition.items() if value is not None}}
     return None
+
+
+def moment_of(condition: Mapping[str, Any], field: str = "lastTransitionTime") -> float | None:
+    """When that was; None: it does not say."""
+    stated = condition.get(field)
+    return parse_timestamp(stated) if stated else None
 
 
 def holds(obj: Mapping[str, Any], kind: str) -> bool:

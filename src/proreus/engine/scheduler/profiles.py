@@ -1,8 +1,9 @@
 """Which policy decides for which schedulerName: defaults, and the ConfigMap kube-system/proreus-schedulers.
 
-Without an entry, `default-scheduler` is `kube`, and the name of a rule, of the shipped checkpoint or of a
-folder of models stands for itself; so does that of an algorithm, for which there may be no model yet. Pods
-with any other schedulerName are somebody else's, or nobody's.
+Without an entry, `default-scheduler` is `kube`, and the name of a rule, of a shipped checkpoint or of a
+folder of models stands for itself; so does that of an algorithm, for which there may be no model yet. A model
+of one's own called `ddqn` goes before the shipped one. Pods with any other schedulerName are somebody else's,
+or nobody's.
 
 The names of rules may be written with dashes, as names are in Kubernetes: `kube-plus` is `kube_plus`.
 """
@@ -63,7 +64,7 @@ class Schedulers:
             return self.default
         if scheduler in self.refused:
             return Untrained(f"ConfigMap {NAMESPACE}/{NAME}: {self.refused[scheduler]}")
-        if scheduler in POLICIES.names:
+        if scheduler in POLICIES.names and scheduler not in ALGORITHMS:
             return Chosen(scheduler)
         # The name comes from whoever may create pods: it must not lead out of the folder.
         if self.models is not None and _PLAIN.fullmatch(scheduler):

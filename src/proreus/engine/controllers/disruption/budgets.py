@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from proreus.engine.controllers.instructions import ReconcileResult, UpdateObject
-from proreus.engine.controllers.workloads.pods import ready_since
 from proreus.engine.controllers.workloads.rolling_update import scaled_value
-from proreus.engine.objects.conditions import Condition, with_conditions
+from proreus.engine.objects.conditions import Condition, holds, with_conditions
 from proreus.engine.objects.kinds import BUDGET
 from proreus.engine.objects.metadata import Object, controller_of, deleting, name_of
 from proreus.engine.objects.timestamps import parse_timestamp
@@ -30,9 +29,7 @@ def reconcile_budget(budget: Object, pods: Sequence[Object], scale: Scale, now: 
     except NoScale as error:
         return _failed(budget, str(error), now)
     granted = _granted(budget, pods, now)
-    healthy = sum(
-        not deleting(pod) and name_of(pod) not in granted and ready_since(pod) is not None for pod in pods
-    )
+    healthy = sum(not deleting(pod) and name_of(pod) not in granted and holds(pod, "Ready") for pod in pods)
     allowed = max(0, healthy - desired) if expected > 0 else 0
     condition = (
         Condition("DisruptionAllowed", "True", "SufficientPods")

@@ -9,7 +9,7 @@ from typing import Any
 from proreus.engine.controllers.workloads.job_failure_policy import counts, failed
 from proreus.engine.controllers.workloads.job_indexes import INDEX
 from proreus.engine.controllers.workloads.pods import phase_of, pod_from
-from proreus.engine.objects.conditions import find_condition
+from proreus.engine.objects.conditions import find_condition, moment_of
 from proreus.engine.objects.kinds import JOB
 from proreus.engine.objects.metadata import Object, created, deleting, name_of, uid_of
 from proreus.engine.objects.timestamps import parse_timestamp
@@ -87,8 +87,9 @@ def finished_at(pod: Object) -> float:
     if moments and all(moments):
         return max(parse_timestamp(moment) for moment in moments if moment)
     condition = find_condition(pod, "Ready")
-    if condition is not None and condition["status"] == "False":
-        return parse_timestamp(condition["lastTransitionTime"])
+    since = moment_of(condition) if condition is not None and condition["status"] == "False" else None
+    if since is not None:
+        return since
     metadata = pod["metadata"]
     if deleting(pod):
         grace = float(metadata.get("deletionGracePeriodSeconds") or 0)

@@ -48,8 +48,8 @@ from proreus.engine.controllers.workloads.job_pods import (
     standing_tally,
     tracked,
 )
-from proreus.engine.controllers.workloads.pods import active, claim, first_to_go, phase_of, ready_since
-from proreus.engine.objects.conditions import Condition, find_condition, holds, with_conditions
+from proreus.engine.controllers.workloads.pods import active, claim, first_to_go, phase_of
+from proreus.engine.objects.conditions import Condition, find_condition, holds, moment_of, with_conditions
 from proreus.engine.objects.kinds import JOB, POD
 from proreus.engine.objects.metadata import Object, deleting, read_selector, uid_of, without_finalizer
 from proreus.engine.objects.timestamps import parse_timestamp, timestamp
@@ -58,6 +58,8 @@ from proreus.model.selectors import match_labels
 FIRST_PAUSE, LONGEST_PAUSE = 10.0, 600.0
 """Seconds between a failure and the next pod; twice as long with each failure in a row."""
 MOST_AT_ONCE = 500
+_ENDS = ("Complete", "Failed")
+"""Conditions of a Job that is over."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ def reconcile_job(job: Object, pods: Iterable[Object], now: float) -> ReconcileR
     # A Job that states no selector has the pods that carry its uid, as the API server would have it.
     selector = read_selector(job["spec"].get("selector")) or match_labels({CONTROLLER_UID: uid_of(job)})
     mine, instructions = claim(JOB, job, selector, pods, POD)
-    if _finished(job) is not None:
+    if any(holds(job, kind) for kind in _ENDS):
         instructions += _let_go(job, mine, everything=True)
         return _after_the_end(job, instructions, now)
     standing = standing_tally(job)
@@ -257,7 +259,7 @@ def _status(seen: _Seen, verdict: Condition | None, *, suspended: bool) -> dict[
     job, tally = seen.job, seen.tally
     before = job.get("status") or {}
     told_at_zero = {
-        "ready": sum(ready_since(pod) is not None for pod in seen.living),
+        "ready": sum(holds(pod, "Ready") for pod in seen.living),
         "terminating": len(seen.leaving),
     }
     numbers = {
@@ -325,12 +327,9 @@ def _after_the_end(job: Object, instructions: list[Instruction], now: float) -> 
 
 
 def _finished(job: Object) -> float | None:
-    """When it ended; None: it has not."""
-    for kind in ("Complete", "Failed"):
-        condition = find_condition(job, kind)
-        if condition is not None and condition["status"] == "True":
-            return parse_timestamp(condition["lastTransitionTime"])
-    return None
+    """When it ended; None: it has not, or nobody says when, and it is left alone."""
+    ends = [condition for kind in _ENDS if holds(job, kind) and (condition := find_condition(job, kind))]
+    return moment_of(ends[0]) if ends else None
 
 
 def _seconds_to_deadline(job: Object, status: dict[str, Any], now: float) -> float | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from proreus.engine.controllers.instructions import Instruction, UpdateObject
-from proreus.engine.objects.conditions import find_condition, holds
+from proreus.engine.objects.conditions import find_condition, holds, moment_of
 from proreus.engine.objects.kinds import POD, Kind
 from proreus.engine.objects.metadata import (
     Object,
@@ -22,7 +22,6 @@ from proreus.engine.objects.metadata import (
     owner_reference,
     with_metadata,
 )
-from proreus.engine.objects.timestamps import parse_timestamp
 from proreus.model.selectors import Selector
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
@@ -87,11 +86,11 @@ def active(pod: Mapping[str, Any]) -> bool:
 
 
 def ready_since(pod: Mapping[str, Any]) -> float | None:
-    """When it began to serve; None: it does not."""
+    """When it began to serve; None: it does not, or nobody says since when."""
     condition = find_condition(pod, "Ready")
     if condition is None or condition["status"] != "True":
         return None
-    return parse_timestamp(condition["lastTransitionTime"])
+    return moment_of(condition)
 
 
 def seconds_to_available(pod: Mapping[str, Any], min_ready: float, now: float) -> float | None:
@@ -116,7 +115,7 @@ def first_to_go(pods: Sequence[Object]) -> list[Object]:
         return (
             bool(pod["spec"].get("nodeName")),
             _PHASES.index(phase) if phase in _PHASES else len(_PHASES),
-            since is not None,
+            holds(pod, "Ready"),
             _deletion_cost(pod),
             -beside[pod["spec"].get("nodeName")],
             -(since or 0.0),

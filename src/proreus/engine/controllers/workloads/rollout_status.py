@@ -8,9 +8,9 @@ from typing import Any
 from proreus.engine.controllers.workloads.replica_sets import replicas_of
 from proreus.engine.controllers.workloads.revisions import Revisions
 from proreus.engine.controllers.workloads.rolling_update import RolloutLimits, count
-from proreus.engine.objects.conditions import find_among, find_condition
-from proreus.engine.objects.metadata import Object, name_of
-from proreus.engine.objects.timestamps import parse_timestamp, timestamp
+from proreus.engine.objects.conditions import find_among, find_condition, moment_of
+from proreus.engine.objects.metadata import Object, created, name_of
+from proreus.engine.objects.timestamps import timestamp
 
 Status = dict[str, Any]
 _AVAILABLE_NEW = "NewReplicaSetAvailable"
@@ -60,7 +60,7 @@ def seconds_to_deadline(deployment: Object, status: Mapping[str, Any], now: floa
     if condition["reason"] in (_AVAILABLE_NEW, _TIMED_OUT) or complete(deployment, status):
         return None
     # A second more, since the moment of the last progress is written down in whole seconds.
-    return max(0.0, parse_timestamp(condition["lastUpdateTime"]) + float(limit) + 1.0 - now)
+    return max(0.0, _progressed(deployment, condition) + float(limit) + 1.0 - now)
 
 
 def _counts(deployment: Object, revisions: Revisions) -> Status:
@@ -106,10 +106,10 @@ def _progress(deployment: Object, revisions: Revisions, status: Status, now: flo
     if complete(deployment, status):
         _set(status, ("Progressing", "True", _AVAILABLE_NEW, f"{what} has successfully progressed."), now)
     elif _moved(deployment, status):
-        standing = before["lastTransitionTime"] if before is not None and before["status"] == "True" else None
+        standing = before is not None and before["status"] == "True" and before.get("lastTransitionTime")
         _drop(status, "Progressing")
         _set(status, ("Progressing", "True", "ReplicaSetUpdated", f"{what} is progressing."), now)
-        if standing is not None:
+        if standing:
             status["conditions"][-1]["lastTransitionTime"] = standing
     elif _late(deployment, status, now):
         _set(status, ("Progressing", "False", _TIMED_OUT, f"{what} has timed out progressing."), now)
@@ -132,9 +132,14 @@ def _late(deployment: Object, status: Status, now: float) -> bool:
     condition = find_among(status["conditions"], "Progressing")
     if condition is None or condition["reason"] == _AVAILABLE_NEW:
         return False
-    since = parse_timestamp(condition["lastUpdateTime"])
     limit = float(deployment["spec"]["progressDeadlineSeconds"])
-    return condition["reason"] == _TIMED_OUT or now > since + limit
+    return condition["reason"] == _TIMED_OUT or now > _progressed(deployment, condition) + limit
+
+
+def _progressed(deployment: Object, condition: Mapping[str, Any]) -> float:
+    """When it last moved; where nobody says, it has not since it was made."""
+    since = moment_of(condition, "lastUpdateTime")
+    return created(deployment) if since is None else since
 
 
 def _replica_failures(revisions: Revisions, status: Status) -> None:
@@ -144,8 +149,8 @@ def _replica_failures(revisions: Revisions, status: Status) -> None:
     failing = next((condition for condition in conditions if condition is not None), None)
     _drop(status, "ReplicaFailure")
     if failing is not None:
-        moment = failing["lastTransitionTime"]
-        status["conditions"].append({**failing, "lastUpdateTime": moment})
+        moment = failing.get("lastTransitionTime")
+        status["conditions"].append({**failing, "lastUpdateTime": moment} if moment else dict(failing))
 
 
 def _set(status: Status, stated: tuple[str, str, str, str], now: float) -> None:
@@ -155,12 +160,12 @@ def _set(status: Status, stated: tuple[str, str, str, str], now: float) -> None:
     if before is not None and before["status"] == truth and before["reason"] == reason:
         return
     moment = timestamp(now)
-    same = before is not None and before["status"] == truth
+    stayed = before.get("lastTransitionTime") if before is not None and before["status"] == truth else None
     condition = {
         "type": kind,
         "status": truth,
         "lastUpdateTime": moment,
-        "lastTransitionTime": before["lastTransitionTime"] if before is not None and same else moment,
+        "lastTransitionTime": stayed or moment,
         "reason": reason,
         "message": message,
     }

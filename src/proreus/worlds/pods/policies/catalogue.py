@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from proreus.model.errors import UsageError
-from proreus.policies.catalogue import Catalogue, CheckpointKind, Rule
+from proreus.policies.catalogue import Catalogue, CheckpointKind, Rule, ShippedCheckpoint
 from proreus.policies.checkpoint import Checkpoint
 from proreus.policies.experts import read_wishes
 from proreus.policies.planner import Effort
@@ -215,7 +215,10 @@ POLICIES = Catalogue(
         "q": CheckpointKind(VERSION, _valued),
     },
     shipped=PRETRAINED / "pods",
-    earlier={"learned-linear": PRETRAINED / "pods-linear"},
+    others={
+        "learned-linear": ShippedCheckpoint("what was `learned` before", PRETRAINED / "pods-linear"),
+        "ddqn": ShippedCheckpoint("a network that values nodes, by double DQN", PRETRAINED / "ddqn"),
+    },
     options=PolicyOptions,
 )
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from proreus.kernels.arrays import F64
 from proreus.model.errors import InputError, UsageError
-from proreus.policies.catalogue import Catalogue, CheckpointKind, Rule
+from proreus.policies.catalogue import Catalogue, CheckpointKind, Rule, ShippedCheckpoint
 from proreus.policies.checkpoint import WEIGHTS, Checkpoint
 from proreus.policies.experts import read_wishes
 from proreus.policies.networks.bidder import BIDDERS, bidder_of
@@ -126,7 +126,7 @@ MOVE_POLICIES = Catalogue(
     },
     options=MovePolicyOptions,
     shipped=_PRETRAINED / "adaptive",
-    earlier={"learned-linear": _PRETRAINED / "moves"},
+    others={"learned-linear": ShippedCheckpoint("what was `learned` before", _PRETRAINED / "moves")},
 )
 
 
