@@ -81,7 +81,7 @@ class Days:
         draw, begin = random.Random(self.day), loop_now().wall()
         for number in range(round(share * self.pods)):
             await asyncio.sleep(draw.expovariate(self.pods / self.seconds))
-            await self.registry.create(POD, _pod(f"day-{self.day}-{number}", draw))
+            await self.registry.create(POD, gpu_pod(f"day-{self.day}-{number}", draw))
         return begin, loop_now().wall()
 
     async def put_up(self, policy: str, candidate: str) -> None:
@@ -113,7 +113,7 @@ class Days:
         writing.join()
 
 
-def _pod(name: str, draw: random.Random) -> dict[str, Any]:
+def gpu_pod(name: str, draw: random.Random) -> dict[str, Any]:
     """Parts of a GPU, whole ones, and all four of a node."""
     kind = draw.random()
     annotations = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
 import json
 import time
@@ -217,7 +218,7 @@ def test_every_class_name_of_the_document_can_be_imported() -> None:
         _ = proreus.engine.Nothing
 
 
-@pytest.mark.parametrize("name", ["RandomScheduler", "KubeScheduler", "KubeSchedulerPlus"])
+@pytest.mark.parametrize("name", ["RandomScheduler", "KubeScheduler", "KubeSchedulerPlus", "DDQNScheduler"])
 def test_a_scheduler_chooses_a_node_that_fits(name: str) -> None:
     from proreus.engine.client.schedulers import NoNodeFits
 
@@ -225,12 +226,25 @@ def test_a_scheduler_chooses_a_node_that_fits(name: str) -> None:
         room = {"cpu": "4", "memory": "8Gi", "pods": "10", DISK: str(disk)}
         return {"metadata": {"name": name}, "status": {"allocatable": room}}
 
+    if name == "DDQNScheduler":
+        pytest.importorskip("torch", reason="ddqn needs the extra `learn`")
     scheduler = getattr(proreus.engine, name)()
     nodes = [node("small", 20), node("large", 80)]
     assert scheduler.choose(_asking("one", 50), nodes) == "large"
     running = {**_asking("two", 40), "spec": {**_asking("two", 40)["spec"], "nodeName": "large"}}
     with pytest.raises(NoNodeFits, match=f"2 Insufficient {DISK}"):
         scheduler.choose(_asking("one", 50), nodes, [running])
+
+
+def test_without_torch_ddqn_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "torch" else find(name))
+    words = ["up", "--nodes", "1", "--dir", str(tmp_path), "--port", "0", "--scheduler", "ddqn", "--quiet"]
+    assert main(words) == 2
+    said = capsys.readouterr().err.strip()
+    assert len(said.splitlines()) == 1 and "learn" in said and "ddqn" in said
 
 
 def test_kube_plus_weighs_any_extended_resource() -> None:

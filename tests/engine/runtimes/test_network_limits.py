@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import fcntl
 import os
+import platform
 import signal
 import socket
 import subprocess
@@ -15,6 +16,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -94,7 +96,7 @@ def test_a_container_is_held_to_its_rate_of_network(real_place: Place, sends: bo
 
     async def told(rate: int) -> list[str]:
         async with real_place.bench() as bench:
-            limits = {"resources": {"limits": {NETWORK: str(rate)}}} if rate else {}
+            limits: dict[str, Any] = {"resources": {"limits": {NETWORK: str(rate)}}} if rate else {}
             end, text = await bench.run(pod_of(container(script, **limits)))
             assert end.exit_code == 0, text
             return [message for _, reason, message in happened(end) if reason == "BandwidthNotEnforced"]
@@ -193,7 +195,7 @@ def test_what_a_machine_lacks_is_said(tmp_path: Path, monkeypatch: pytest.Monkey
     cgroups.hold_network("one", 1)  # and nothing happens
     (tmp_path / "unified").mkdir()
     (tmp_path / "unified" / "cgroup.controllers").touch()
-    monkeypatch.setattr(network_limits.platform, "machine", lambda: "abacus")
+    monkeypatch.setattr(platform, "machine", lambda: "abacus")
     network_limits.no_network_programs.cache_clear()
     why = Cgroups("parent", tmp_path).no_network_limits
     network_limits.no_network_programs.cache_clear()

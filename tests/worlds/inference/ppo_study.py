@@ -173,9 +173,9 @@ def main(arguments: list[str]) -> None:
                 if "world" in asked.learners:
                     world[name][f"ppo-{seed}"] = pool.submit(_world, name, seed, asked, asked.steps[place])
         for name in SCENARIOS:
-            for rule in LOOP_RULES:
+            for rule in LOOP_RULES if "loop" in asked.learners else ():
                 loop[name][rule] = pool.submit(_loop_rule, name, rule, _traces(asked))
-            for rule in WORLD_RULES:
+            for rule in WORLD_RULES if "world" in asked.learners else ():
                 world[name][rule] = pool.submit(_world_rule, name, rule, _traces(asked))
         for learner, kept, jobs, units in (
             ("loop", "inference-loop", loop, {"reward": "an interval"}),
