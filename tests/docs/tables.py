@@ -106,6 +106,7 @@ _DAYS = ["servegen", "azure"]
 _SCALERS = ["plan", "predictive", "chiron", "oracle"]
 _SERVICES = ["steady", "surge"]
 _TRAINED = [f"ppo-{seed} from predictive" for seed in (1, 2, 3)]
+_LOOPS = [f"ppo-{seed}" for seed in (1, 2, 3)]
 
 TABLES: Mapping[str, Table | MeasuresTable | Ahead] = {
     "openb": Table("pods-openb", "gpu_allocation_peak", _OPENB, ["learned", "fgd"]),
@@ -128,12 +129,10 @@ TABLES: Mapping[str, Table | MeasuresTable | Ahead] = {
         "inference-loop",
         "reward",
         _SERVICES,
-        ["chiron", "predictive", "threshold", "static", "random", *_TRAINED],
+        ["chiron", "predictive", "threshold", "static", "random", *_LOOPS],
         digits=4,
     ),
-    "loop-ahead": Ahead(
-        "inference-loop", _SERVICES, _TRAINED, ["predictive", "threshold", "static", "random"]
-    ),
+    "loop-ahead": Ahead("inference-loop", _SERVICES, _LOOPS, ["predictive", "threshold", "static", "random"]),
     "inference-ppo": Table(
         "inference-ppo",
         "weighed_gpu_hours",

@@ -9,6 +9,7 @@ import ssl
 import stat
 import subprocess
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -214,6 +215,10 @@ def a_pod(name: str, spec: str) -> str:
     )
 
 
+def runs(ask: Callable[..., Ended], name: str) -> bool:
+    return "Running" in ask("get", "pod", name).out
+
+
 def test_what_ships_decides_by_its_name_and_what_must_be_trained_says_so(
     cluster: Cluster, namespace: str, ask: Callable[..., Ended], tmp_path: Path
 ) -> None:
@@ -221,7 +226,7 @@ def test_what_ships_decides_by_its_name_and_what_must_be_trained_says_so(
         (tmp_path / f"{name}.yaml").write_text(a_pod(name, f"schedulerName: {name}"))
         assert ask("apply", "-f", f"{name}.yaml").code == 0
     for name in ("learned", "ddqn") if find_spec("torch") else ("learned",):
-        until(lambda name=name: "Running" in ask("get", "pod", name).out, 60)
+        until(partial(runs, ask, name), 60)
         assert name in ask("describe", "pod", name).out.partition("Decision")[2].partition("Events")[0]
     until(lambda: "FailedScheduling" in ask("get", "events").out)
     events = json.loads(ask("get", "events", "-o", "json").out)["items"]

@@ -158,6 +158,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     asked = parser.parse_args(arguments)
     asked.out.mkdir(parents=True, exist_ok=True)
+    command = " ".join((COMMAND, *arguments[1:]))
     begin = time.perf_counter()
     _world_rule("steady", "predictive", range(1))  # kernels are compiled once, for all processes
     _loop_rule("steady", "static", range(1))
@@ -188,7 +189,7 @@ def main(arguments: list[str]) -> None:
                 for name in SCENARIOS
                 for row in _rows(name, {policy: job.result() for policy, job in jobs[name].items()}, units)
             ]
-            content = {"command": COMMAND, "world": "inference", "rows": rows}
+            content = {"command": command, "world": "inference", "rows": rows}
             (asked.out / f"{kept}.json").write_text(json.dumps(content, indent=1) + "\n")
             _say(f"{kept}: {len(rows)} rows after {time.perf_counter() - begin:.0f} s")
 

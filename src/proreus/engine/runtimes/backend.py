@@ -142,8 +142,6 @@ class Backend(Protocol):
     """How ids and the runtime's version begin: "process", "runc", "containerd"."""
     version: str
     """Of what runs the containers; known once `recover` is through."""
-    trouble: str
-    """See `PodRuntime.trouble`."""
     no_disk_limits: str
     """Why containers cannot be held to a rate of disk; "": they can."""
     no_network_limits: str
@@ -152,6 +150,11 @@ class Backend(Protocol):
     """Whether nothing can be run without its image."""
     own_files: bool
     """Whether its containers have files of their own, and see of the machine's what is mounted alone."""
+
+    @property
+    def trouble(self) -> str:
+        """See `PodRuntime.trouble`."""
+        ...
 
     async def recover(self, uids: Sequence[str]) -> Mapping[str, Sequence[RecoveredContainer]]:
         """What there is of these pods; whatever is here of any other pod ends and goes."""
