@@ -146,3 +146,26 @@ def test_training_hands_out_nothing_worse_than_its_start() -> None:
 def test_the_seed_decides() -> None:
     found = [passed(PPOAgent({"seed": 3}, PPO, passes=1), 3) for _ in range(2)]
     assert found[0] == found[1]
+
+
+def test_an_agent_that_draws_plays_as_it_learns_and_is_saved_so(tmp_path: Path) -> None:
+    scenario = brief("surge", 200.0, 30.0)
+    agent = PPOAgent({"seed": 2})
+    calm = evaluate(scenario, agent, [0])
+    agent.draws = True
+    first, second = (evaluate(scenario, agent, [0]) for _ in range(2))
+    assert first == second != calm, "it shifts offsets, with the same dice every time"
+    agent.save(tmp_path / "agent.safetensors")
+    again = PPOAgent.load(tmp_path / "agent.safetensors")
+    assert again.draws and evaluate(scenario, again, [0]) == first
+
+
+def test_training_tells_of_both_ways_to_play_and_hands_one_out() -> None:
+    scenario = brief("surge", 200.0, 30.0)
+    lessons = LoopLessons(passes=2, traces=1, judge_every=2, validation_runs=1, confirm_runs=1)
+    lines: list[str] = []
+    trained = train(scenario, PPOAgent({"seed": 1}, PPO, passes=1), lessons, lines.append)
+    words = lines[1].replace(",", "").split()
+    likeliest, drawn = float(words[2]), float(words[4])
+    assert trained.curve[1] == pytest.approx(max(likeliest, drawn), abs=1e-4)
+    assert trained.agent.draws is (trained.improvement.better is not None and drawn > likeliest)

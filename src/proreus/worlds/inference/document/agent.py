@@ -2,8 +2,9 @@
 
 At every decision it keeps the offsets by which it holds more or fewer instances than the arbiter wants, or
 changes them by one (`policies.steered_rule`); what comes of it is an action of three numbers. At first it
-keeps them most often, and always where it shows what it knows: it begins at the arbiter. It learns from what
-it earns beyond the arbiter on the same requests, after several passes: those of one trace say little.
+keeps them most often, and always where it plays its likeliest choices: it begins at the arbiter. It learns
+from what it earns beyond the arbiter on the same requests, after several passes: those of one trace say
+little.
 
     sim.run()                                   # learns
     sim.agent.save("agent.safetensors")
@@ -125,6 +126,9 @@ class PPOAgent:
         initial = preferring(self._ppo, sizes, KEEPS, _KEEP_LOGIT)
         self._learner = PPOLearner(self._ppo, _NoLanes(sizes), initial)
         self._lived = _Lived()
+        self.draws = False
+        """Whether it plays as it learns, by drawing from what it thinks of each choice, with the seed of its
+        configuration; else it takes the likeliest. PPO improves the first."""
         self._baselines: dict[tuple[object, ...], list[float]] = {}
         self.figures: dict[str, float] = {}
         """What the last update came to: return, loss, entropy, KL."""
@@ -139,9 +143,10 @@ class PPOAgent:
             )
         usual = self._earned_by_arbiter(simulator) if learn else []
         steered, state = SteeredRule(simulator.arbiter()), simulator.observe()
+        dice = np.random.default_rng(self.config.seed)
         for step in range(simulator.decisions):
             choices = _with_state(steered.look(simulator.application.observation()), state)
-            number = self._drawn(choices) if learn else self._best(choices)
+            number = self._drawn(choices) if learn else self._played(choices, dice)
             action = action_of(steered.take(number), simulator.action_executor)
             after, reward = simulator.step(action)
             self.buffer.add(state, action, reward)
@@ -161,9 +166,12 @@ class PPOAgent:
         return int(action[0])
 
     @torch.no_grad()
-    def _best(self, choices: Choices) -> int:
+    def _played(self, choices: Choices, dice: np.random.Generator) -> int:
         rows, context, legal = (torch.from_numpy(part) for part in choices)
-        return int(self._learner.network(rows, context, legal)[0].argmax())
+        logits = self._learner.network(rows, context, legal)[0].flatten().double()
+        if not self.draws:
+            return int(logits.argmax())
+        return int(dice.choice(len(logits), p=torch.softmax(logits, 0).numpy()))
 
     def _update(self) -> None:
         returns = sum(self._lived.rewards) / sum(self._lived.ends)
@@ -197,6 +205,7 @@ class PPOAgent:
             "config": {**asdict(self.config)},
             "ppo": asdict(self._ppo),
             "passes": self.passes,
+            "draws": self.draws,
         }
         arrays = {
             **under("learner", self._learner.capture()),
@@ -218,6 +227,7 @@ class PPOAgent:
             agent = cls(_config(settings["config"]), PPOConfig(**settings["ppo"]), passes=settings["passes"])
             agent._learner.restore(part_of(saved, "learner"))
             agent._lived = _Lived.of(part_of(saved, "lived"))
+            agent.draws = bool(settings.get("draws", False))
         except (OSError, SafetensorError, KeyError, TypeError, RuntimeError) as error:
             raise InputError(f"not an agent: {error}", file=place) from error
         return agent

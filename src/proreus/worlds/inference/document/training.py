@@ -54,7 +54,8 @@ class TrainedAgent:
     improvement: Improvement
     """Over the start, in reward of an interval."""
     curve: tuple[float, ...]
-    """Mean reward on the traces it was judged on, of the start and of every judgement."""
+    """Mean reward on the traces it was judged on, of the start and of every judgement (the better of two ways
+    to play: by drawing, or by the likeliest choice)."""
 
 
 def simulator_of(scenario: InferenceScenario, seed: int, agent: Agent) -> TraceRLSimulator:
@@ -89,24 +90,36 @@ def train(
     learning, judging = scenario.of_part("train"), scenario.of_part("valid")
     seen = range(lessons.validation_runs)
     start = best = agent.weights
+    began = draws = agent.draws
     curve = [most := float(evaluate(judging, agent, seen).mean())]
     tell(f"start: {most:+.4f}")
     for number in range(1, lessons.passes + 1):
         simulator_of(learning, (number - 1) % lessons.traces, agent).run()
         if number % lessons.judge_every and number < lessons.passes:
             continue
-        curve.append(float(evaluate(judging, agent, seen).mean()))
-        tell(f"{number} passes: {curve[-1]:+.4f}, return {agent.figures.get('return', np.nan):+.4f}")
+        likeliest, drawn = _both_ways(judging, agent, seen)
+        curve.append(max(likeliest, drawn))
+        returns = agent.figures.get("return", np.nan)
+        tell(f"{number} passes: {likeliest:+.4f}, drawn {drawn:+.4f}, return {returns:+.4f}")
         if curve[-1] > most:
-            most, best = curve[-1], agent.weights
+            most, best, draws = curve[-1], agent.weights, drawn > likeliest
         if stopped():
             break
     found = Improvement()
     if best is not start:
         others = confirming(lessons.validation_runs, lessons.confirm_runs)
-        agent.weights = best
+        agent.weights, agent.draws = best, draws
         ours = evaluate(judging, agent, others)
-        agent.weights = start
+        agent.weights, agent.draws = start, began
         found = improvement({scenario.name: evaluate(judging, agent, others)}, {scenario.name: ours})
-    agent.weights = start if found.better is None else best
+    agent.weights, agent.draws = (start, began) if found.better is None else (best, draws)
     return TrainedAgent(agent, found, tuple(curve))
+
+
+def _both_ways(scenario: InferenceScenario, agent: PPOAgent, seeds: Sequence[int]) -> tuple[float, float]:
+    """By its likeliest choices, and by drawing as it learns: the first may still be those of the start where
+    the second has moved on."""
+    means = []
+    for agent.draws in (False, True):
+        means.append(float(evaluate(scenario, agent, seeds).mean()))
+    return means[0], means[1]
