@@ -1,8 +1,8 @@
 """A real Kubernetes control plane on loopback: etcd, kube-apiserver with RBAC, and kube-scheduler if asked.
 
 The programs are those of the folder that KUBEBUILDER_ASSETS names; without it a test skips and says how to
-get them. There is no kubelet and no controller manager: nodes are hollow (objects with a status and a Lease), and
-what a controller would write (the status of a budget, say) a test writes itself.
+get them. There is no kubelet and no controller manager: nodes are hollow (objects with a status and a Lease),
+and what a controller would write (the status of a budget, say) a test writes itself.
 """
 
 from __future__ import annotations
