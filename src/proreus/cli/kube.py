@@ -10,6 +10,9 @@ from proreus.model.errors import UsageError, unknown_name
 # action -> (module with `run(words)`, what it does)
 ACTIONS: dict[str, tuple[str, str]] = {
     "extender": ("proreus.cli.kube_extender", "answer kube-scheduler's HTTP extender calls"),
+    "import": ("proreus.cli.kube_import", "make a cluster's own pods and nodes work to play again"),
+    "explain": ("proreus.cli.kube_explain", "tell why a pod goes where, by any policy"),
+    "report": ("proreus.cli.kube_report", "tell what another policy would have saved, in dollars"),
 }
 _EXAMPLE = "proreus kube extender --policy learned"
 

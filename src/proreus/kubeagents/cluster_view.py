@@ -70,6 +70,8 @@ class ClusterView:
         self._assumed: dict[str, float] = {}
         """Pods that were probably given a node, and until when that is believed."""
         self._strangers = TemplateReader()
+        self._rows: dict[str, int] | None = None
+        """Of nodes, until one comes or goes."""
 
     def hear(self, change: Change) -> None:
         """What a reflector tells."""
@@ -79,6 +81,8 @@ class ClusterView:
         """An object is now like this, or is there no longer."""
         event = ObjectDeleted(kind, obj) if gone else ObjectUpdated(kind, obj)
         with self.lock:
+            if kind == "Node":
+                self._rows = None
             self._core.handle(event, self._clock())
             self._core.complaints.clear()  # they are told by whoever schedules
 
@@ -96,7 +100,9 @@ class ClusterView:
 
     def rows(self) -> dict[str, int]:
         """The row of each node."""
-        return {name: row for row, name in enumerate(self.cluster.node_names())}
+        if self._rows is None:
+            self._rows = {name: self.cluster.node_at(name) for name in self.cluster.node_names()}
+        return self._rows
 
     def observe(self, pod: Object) -> PodObservation:
         """The moment of a decision about a pod, as it waits; an InputError says what is not understood.
@@ -135,9 +141,23 @@ class ClusterView:
             self._core.picture.move(known, node)
         self._assumed[known.key] = now + seconds
 
+    def take_off(self, key: str) -> str:
+        """From now on that pod only waits, in this view alone; the node that it was on, "": none."""
+        known = self.known[key]
+        was = known.node
+        if was:
+            known.assumed, known.devices = False, 0
+            self._core.picture.move(known, "")
+        return was
+
+    def put_on(self, key: str, node: str) -> None:
+        """From now on that pod is on a node, in this view alone."""
+        self._core.picture.move(self.known[key], node)
+
     def start_over(self) -> None:
         """Leave the columns to a policy that may still be at work on them."""
         self._core.start_over(self._clock())
+        self._rows = None
 
     def _end_assumptions(self, now: float) -> None:
         for key in [key for key, until in self._assumed.items() if until <= now]:

@@ -1,4 +1,4 @@
-"""A thread that asks an API server: it keeps a `ClusterView` up to date, and writes what it is handed."""
+"""A thread that follows an API server, a `ClusterView` say, and writes what it is handed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from proreus.kubeagents.cluster_view import FOLLOWED, ClusterView
+from proreus.kubeagents.cluster_view import FOLLOWED
 from proreus.kubeclient.client import KubeClient
 from proreus.kubeclient.reflector import Change, Reflector
 from proreus.kubeclient.resources import POD_DISRUPTION_BUDGETS, Resource
@@ -27,13 +27,11 @@ class Follower:
     def __init__(
         self,
         make_client: MakeClient,
-        view: ClusterView,
+        hear: Callable[[Change], None],
         resources: Sequence[Resource] = FOLLOWED,
-        also: Callable[[Change], None] | None = None,
     ) -> None:
-        """make_client: called in the thread, whose loop the client belongs to; also: told of every change."""
-        self.view = view
-        self._make_client, self._resources, self._also = make_client, resources, also
+        """make_client: called in the thread, whose loop the client belongs to; hear: told of every change."""
+        self._make_client, self._hear, self._resources = make_client, hear, resources
         self._loop = asyncio.new_event_loop()
         self._client: KubeClient | None = None
         self._reflectors: list[Reflector] = []
@@ -100,9 +98,7 @@ class Follower:
             async with asyncio.TaskGroup() as tasks:
                 for resource in self._resources:
                     reflector = Reflector(self._client, await self._offered(self._client, resource))
-                    reflector.subscribe(self.view.hear)
-                    if self._also is not None:
-                        reflector.subscribe(self._also)
+                    reflector.subscribe(self._hear)
                     self._reflectors.append(reflector)
                     tasks.create_task(reflector.run())
                 for reflector in self._reflectors:

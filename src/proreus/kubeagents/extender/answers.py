@@ -11,7 +11,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
+
+import numpy as np
 
 from proreus.engine.scheduler.decider import GuardedPolicy, LegalDecision, Stuck, Unsure
 from proreus.engine.scheduler.messages import DEVICES, devices_text
@@ -41,17 +43,11 @@ Object = dict[str, Any]
 Filters = Literal["gpu", "all"]
 _OWN = frozenset({GPU, GPU_NEVER})
 """What kube-scheduler knows nothing of: shares and models of GPUs."""
+Bind = Callable[[tuple[str, str, str], str, dict[str, str]], None]
+"""Writes the node of a pod (namespace, name, uid) down; a ProreusError where that fails."""
 _SEEN_SECONDS = 30.0
 """After which a binding that was written must have come back through the watch."""
 _log = logging.getLogger(__name__)
-
-
-class Bind(Protocol):
-    """Writes a pod's node down; a ProreusError where that fails."""
-
-    def __call__(self, pod: tuple[str, str, str], node: str, annotations: dict[str, str]) -> None:
-        """pod: namespace, name, uid."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -141,7 +137,8 @@ class Extender:
                 return _equal(names, f"unreadable: {error}")
             rows = self.view.rows()
             chosen = answer.decision.node if isinstance(answer.decision, Place) else -1
-            scores = priorities([rows.get(name) for name in names], chosen, (answer.nodes, answer.scores))
+            asked = np.fromiter((rows.get(name, -1) for name in names), np.int64, len(names))
+            scores = priorities(asked, chosen, (answer.nodes, answer.scores))
             if not any(scores):
                 return _equal(names, "none of these nodes")
             if self.options.assume_seconds > 0:

@@ -7,8 +7,6 @@ filters have left; with a small one it has a say.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from proreus.kernels.arrays import F64, I64
@@ -17,25 +15,25 @@ BEST, NEXT = 10, 9
 NEUTRAL = 0
 
 
-def priorities(rows: Sequence[int | None], chosen: int, bids: tuple[I64, F64]) -> list[int]:
+def priorities(rows: I64, chosen: int, bids: tuple[I64, F64]) -> list[int]:
     """A score for each node that is asked about.
 
-    rows: of each in the policy's columns, None where it is not known; chosen: the row that the policy decides
+    rows: of each in the policy's columns, -1 where it is not known; chosen: the row that the policy decides
     for among all nodes, -1: none; bids: rows and how each is liked, where the policy says so.
     """
-    liked = dict(zip(bids[0].tolist(), bids[1].tolist(), strict=True))
-    given = [liked.get(row, -np.inf) if row is not None else -np.inf for row in rows]
-    finite = [score for score in given if np.isfinite(score)]
-    if not finite:
-        return [BEST if row is not None and row == chosen else NEUTRAL for row in rows]
-    highest, lowest = max(finite), min(finite)
+    liked = np.full(max(rows.max(initial=-1), bids[0].max(initial=-1)) + 2, -np.inf)
+    liked[bids[0]] = bids[1]
+    given = liked[rows]  # those that are not known stand at the end, where nobody bids
+    counted = np.isfinite(given)
+    scores = np.full(len(rows), NEUTRAL, dtype=np.int64)
+    if not counted.any():
+        scores[(rows == chosen) & (rows >= 0)] = BEST
+        return scores.tolist()
+    highest, lowest = given[counted].max(), given[counted].min()
     span = highest - lowest
-    scores = [
-        NEUTRAL if not np.isfinite(score) else NEXT if span <= 0 else int(NEXT * (score - lowest) / span)
-        for score in given
-    ]
+    scores[counted] = NEXT if span <= 0 else (NEXT * ((given[counted] - lowest) / span)).astype(np.int64)
     # Of equals the one that the policy itself decides for, else the first.
-    equals = [place for place, score in enumerate(given) if score == highest]
-    own = [place for place in equals if rows[place] == chosen]
-    scores[(own or equals)[0]] = BEST
-    return scores
+    equals = np.flatnonzero(given == highest)
+    own = equals[rows[equals] == chosen]
+    scores[own[0] if len(own) else equals[0]] = BEST
+    return scores.tolist()

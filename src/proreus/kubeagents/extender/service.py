@@ -74,7 +74,7 @@ class ExtenderService:
             options.policy, options.policies, options.seed, options.deadline, strangers
         )
         self.view = ClusterView()
-        self.follower = Follower(make_client, self.view)
+        self.follower = Follower(make_client, self.view.hear)
         self.extender = Extender(
             self.view, self._policy, options.answers, self._bind if options.binds else None
         )
