@@ -12,6 +12,7 @@ ACTIONS: dict[str, tuple[str, str]] = {
     "extender": ("proreus.cli.kube_extender", "answer kube-scheduler's HTTP extender calls"),
     "import": ("proreus.cli.kube_import", "make a cluster's own pods and nodes work to play again"),
     "explain": ("proreus.cli.kube_explain", "tell why a pod goes where, by any policy"),
+    "rebalance": ("proreus.cli.kube_rebalance", "evict pods so that nodes become empty, or say which"),
     "report": ("proreus.cli.kube_report", "tell what another policy would have saved, in dollars"),
 }
 _EXAMPLE = "proreus kube extender --policy learned"

@@ -9,15 +9,18 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
+from proreus.data.json_tree import entry_of
 from proreus.engine.objects.scheduler_config import Chosen
 from proreus.engine.scheduler.cache import Known
 from proreus.engine.scheduler.core import SchedulingCore
 from proreus.engine.scheduler.instructions import ObjectDeleted, ObjectUpdated
 from proreus.engine.scheduler.pod_templates import TemplateReader
 from proreus.engine.scheduler.profiles import RULE, Schedulers
+from proreus.kube.constraints import read_label_selector
 from proreus.kubeclient.reflector import Change
 from proreus.kubeclient.resources import (
     NAMESPACES,
@@ -31,6 +34,7 @@ from proreus.kubeclient.resources import (
 )
 from proreus.model.errors import ProreusError
 from proreus.model.pod import Pod
+from proreus.model.selectors import Selector
 from proreus.worlds.pods.state.observation import PodObservation
 
 Object = dict[str, Any]
@@ -70,6 +74,8 @@ class ClusterView:
         self._assumed: dict[str, float] = {}
         """Pods that were probably given a node, and until when that is believed."""
         self._strangers = TemplateReader()
+        self._disruptions: dict[tuple[str, str], tuple[int, Selector]] = {}
+        """Of budgets: how many more pods may go just now, and whose."""
         self._rows: dict[str, int] | None = None
         """Of nodes, until one comes or goes."""
 
@@ -83,8 +89,18 @@ class ClusterView:
         with self.lock:
             if kind == "Node":
                 self._rows = None
+            if kind == "PodDisruptionBudget":
+                self._budget_told(obj, gone=gone)
             self._core.handle(event, self._clock())
             self._core.complaints.clear()  # they are told by whoever schedules
+
+    def _budget_told(self, obj: Object, *, gone: bool) -> None:
+        key = (obj["metadata"]["namespace"], obj["metadata"]["name"])
+        self._disruptions.pop(key, None)
+        if not gone:
+            selector = read_label_selector(entry_of(obj, Path("poddisruptionbudget")).find("spec.selector"))
+            allowed = (obj.get("status") or {}).get("disruptionsAllowed")
+            self._disruptions[key] = (int(allowed or 0), selector)
 
     # Questions, by whoever holds the lock.
 
@@ -153,6 +169,24 @@ class ClusterView:
     def put_on(self, key: str, node: str) -> None:
         """From now on that pod is on a node, in this view alone."""
         self._core.picture.move(self.known[key], node)
+
+    def cordon(self, node: str, *, closed: bool) -> None:
+        """From now on a node takes no new pods, or takes them again, in this view alone."""
+        self._core.picture.set_node(replace(self.cluster.node(node), unschedulable=closed))
+
+    def protected(self) -> frozenset[str]:
+        """Pods of budgets that allow no disruption just now, as the API server counts it."""
+        shut = [
+            (namespace, selector)
+            for (namespace, _), (allowed, selector) in self._disruptions.items()
+            if allowed < 1
+        ]
+        return frozenset(
+            key
+            for key, known in self.known.items()
+            for namespace, selector in shut
+            if known.ref.namespace == namespace and selector.matches(dict(known.template.spec.labels))
+        )
 
     def start_over(self) -> None:
         """Leave the columns to a policy that may still be at work on them."""
