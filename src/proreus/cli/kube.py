@@ -13,6 +13,7 @@ ACTIONS: dict[str, tuple[str, str]] = {
     "import": ("proreus.cli.kube_import", "make a cluster's own pods and nodes work to play again"),
     "explain": ("proreus.cli.kube_explain", "tell why a pod goes where, by any policy"),
     "rebalance": ("proreus.cli.kube_rebalance", "evict pods so that nodes become empty, or say which"),
+    "scaler": ("proreus.cli.kube_scaler", "scale Deployments by any controller, without KEDA"),
     "report": ("proreus.cli.kube_report", "tell what another policy would have saved, in dollars"),
 }
 _EXAMPLE = "proreus kube extender --policy learned"
