@@ -17,6 +17,7 @@ from proreus.model.pod import GPU_WHOLE, Pod
 from proreus.model.workload import Workload
 from proreus.worlds import world
 from proreus.worlds.pods.scenarios import PodScenario
+from proreus.worlds.pods.simulation.outcome import PodsOutcome
 from proreus.worlds.pods.state.compile import compile_workload
 from tests.kube.control_plane import ControlPlane, node, pod
 
@@ -55,7 +56,8 @@ def as_kubernetes(workload: Workload, begin: float, length: float) -> Week:
     pods_world = world("pods")
     policy = pods_world.policies(scenario).make("kube", None, 0)
     played = pods_world.play(scenario, compile_workload(workload), policy, 0, picture=False)
-    rows = {row[0]: row for row in played.outcome.rows}
+    assert isinstance(played.outcome, PodsOutcome)
+    rows = {row[0]: row for row in played.outcome.log}
     pods = []
     for one in workload.pods:
         _, _, where, arrival, start, finish, _ = rows[one.name]
