@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from typing import cast
 from urllib.parse import urlsplit
 
 import httptools
@@ -230,8 +231,7 @@ class _Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """It is open."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport, self.alive = transport, True
+        self._transport, self.alive = cast("asyncio.Transport", transport), True  # uvloop's is no subclass
         sock = transport.get_extra_info("socket")
         if sock is not None:
             _keep_alive(sock)
