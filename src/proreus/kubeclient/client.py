@@ -212,6 +212,10 @@ class KubeClient:
         body = (options or DeleteOptions()).body()
         return await self._ask("DELETE", resource.path(namespace, name), body=body)
 
+    async def delete_collection(self, resource: Resource, namespace: str, options: Object) -> None:
+        """Let all of a namespace go."""
+        await self._ask("DELETE", resource.path(namespace), body=options)
+
     # Subresources.
 
     async def bind(
