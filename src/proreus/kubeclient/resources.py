@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -79,7 +79,7 @@ class Discovery:
     async def first(self, resource: Resource, versions: Sequence[str]) -> Resource | None:
         """The resource in the first of these versions that the server has; None: in none of them."""
         for version in versions:
-            candidate = Resource(resource.group, version, resource.plural, resource.kind, resource.namespaced)
+            candidate = replace(resource, version=version)
             if await self.has(candidate):
                 return candidate
         return None
