@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
+import ssl
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from proreus.kubeagents.extender.service import ExtenderService, ExtenderService
 from proreus.kubeclient.client import KubeClient
 from proreus.kubeclient.fake import FakeApiServer
 from proreus.model.errors import UsageError, WorkError
+from tests.certificates import make_certificate
 from tests.kube.control_plane import node, pod, wait_for
 from tests.kubeagents.extender_scene import waiting
 
@@ -160,3 +163,33 @@ def test_a_cluster_that_does_not_answer_is_told() -> None:
             service.start(seconds=1.0)
     finally:
         service.stop(0.5)
+
+
+def test_without_a_certificate_of_its_own_nobody_is_answered(tmp_path: Path) -> None:
+    certificate, key = make_certificate(tmp_path)
+    options = ExtenderServiceOptions(
+        "best_fit", deadline=30.0, credentials=(certificate, key), clients=certificate
+    )
+
+    def client() -> KubeClient:
+        server = FakeApiServer()
+        server.put("nodes", node("large"))
+        return KubeClient(server)
+
+    service = ExtenderService(options, client)
+    try:
+        service.start()
+        port = service.open_extender("127.0.0.1", 0)
+        trusting = ssl.create_default_context(cafile=str(certificate))
+        stranger = http.client.HTTPSConnection("127.0.0.1", port, timeout=10, context=trusting)
+        with pytest.raises((ssl.SSLError, ConnectionError, http.client.HTTPException)):
+            stranger.request("GET", "/healthz")
+            stranger.getresponse()
+        stranger.close()
+        trusting.load_cert_chain(certificate, key)
+        known = http.client.HTTPSConnection("127.0.0.1", port, timeout=10, context=trusting)
+        known.request("GET", "/healthz")
+        assert known.getresponse().status == 200
+        known.close()
+    finally:
+        service.stop(1.0)

@@ -128,3 +128,29 @@ def test_without_the_extender_pods_go_on_where_it_is_ignorable(plane: ControlPla
         plane.start_scheduler(_configured(doors["extender"], ignorable=True, httpTimeout="1s"))
     plane.create_many("/api/v1/namespaces/default/pods", [pod(f"w-{index}") for index in range(5)])
     wait_for(lambda: not _places(plane)[""], 60, plane.log("kube-scheduler"))
+
+
+def test_an_api_server_that_is_away_is_no_reason_to_fail(plane: ControlPlane, tmp_path: Path) -> None:
+    """What was known is answered from; what happened meanwhile is known once it is back."""
+    plane.add_nodes([node("n0"), node("n1", {"cpu": "4"})])
+
+    def liked(doors: dict[str, str], *names: str) -> dict[str, int]:
+        body = json.dumps({"Pod": pod("asked", {"cpu": "1"}), "NodeNames": names}).encode()
+        head = {"Content-Type": "application/json"}
+        request = urllib.request.Request(f"{doors['extender']}/prioritize", body, head)
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return {one["Host"]: one["Score"] for one in json.load(answer)}
+
+    def health(doors: dict[str, str]) -> str:
+        with urllib.request.urlopen(f"{doors['http']}/healthz", timeout=10) as answer:
+            return str(json.load(answer)["status"])
+
+    with started_extender(plane, tmp_path, "--policy", "best_fit") as doors:
+        assert liked(doors, "n0", "n1")["n1"] == 10
+        for _ in range(2):
+            plane.kill()
+            wait_for(lambda: health(doors) == "degraded", 30, "it has not noticed")
+            assert liked(doors, "n0", "n1")["n1"] == 10
+            plane.start()
+        plane.add_nodes([node("n2", {"cpu": "2"})])
+        wait_for(lambda: liked(doors, "n0", "n2")["n2"] == 10, 60, "the new node is not known")
