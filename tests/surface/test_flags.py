@@ -44,7 +44,8 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     *product(("data",), ("list", "fetch", "clean")),
     *product(("images",), ("import", "list", "remove")),
     *product(("kube",), ("extender", "import", "explain", "report", "rebalance", "scaler")),
-    ("bench", "extender"),
+    *product(("kube",), ("scheduler", "shadow-report")),
+    *product(("bench",), ("extender", "kube")),
 )
 
 

@@ -9,6 +9,8 @@ from proreus.model.errors import UsageError, unknown_name
 
 # action -> (module with `run(words)`, what it does)
 ACTIONS: dict[str, tuple[str, str]] = {
+    "scheduler": ("proreus.cli.kube_scheduler", "place the pods that name it, or only say where"),
+    "shadow-report": ("proreus.cli.kube_shadow_report", "say what a shadow would have done otherwise"),
     "extender": ("proreus.cli.kube_extender", "answer kube-scheduler's HTTP extender calls"),
     "import": ("proreus.cli.kube_import", "make a cluster's own pods and nodes work to play again"),
     "explain": ("proreus.cli.kube_explain", "tell why a pod goes where, by any policy"),
@@ -16,7 +18,7 @@ ACTIONS: dict[str, tuple[str, str]] = {
     "scaler": ("proreus.cli.kube_scaler", "scale Deployments by any controller, without KEDA"),
     "report": ("proreus.cli.kube_report", "tell what another policy would have saved, in dollars"),
 }
-_EXAMPLE = "proreus kube extender --policy learned"
+_EXAMPLE = "proreus kube scheduler --mode shadow --policy learned --record shadow"
 
 
 def run(words: Sequence[str]) -> int:

@@ -1,1 +1,1 @@
-"""Works in somebody else's Kubernetes cluster beside its own parts: extender, judge, rebalancer, scaler."""
+"""At work in somebody else's Kubernetes cluster: scheduler, extender, judge, rebalancer, scaler."""

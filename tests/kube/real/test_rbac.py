@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.kube.control_plane import ControlPlane, control_plane, node, pod, service_account, wait_for
+from tests.kube.scheduler_process import SchedulerProcess
 from tests.kube.test_deploy import OVERLAYS, objects_of
 
 _PATHS = {
@@ -151,3 +152,45 @@ def test_what_the_manifest_starts_becomes_ready_with_its_own_token(
         process.wait(30)
     said = (tmp_path / "log").read_text()
     assert "forbidden" not in said.lower(), said
+
+
+def test_the_scheduler_leads_binds_and_is_stopped_with_its_role(plane: ControlPlane, tmp_path: Path) -> None:
+    words = (
+        "--lease-namespace",
+        "proreus",
+        "--policy",
+        "kube",
+        "--canary",
+        "best_fit",
+        "--canary-share",
+        "0.5",
+    )
+    running = SchedulerProcess(plane.kubeconfig(_name("scheduler")), tmp_path / "s", *words).start()
+    try:
+        running.wait_ready()
+        pods = "/api/v1/namespaces/default/pods"
+        plane.create(pods, pod("ours", schedulerName="proreus"))
+        wait_for(lambda: bool(plane.get(f"{pods}/ours")["spec"].get("nodeName")), 30, running.log())
+        plane.create(pods, pod("huge", {"cpu": "64"}, schedulerName="proreus"))
+        wait_for(lambda: bool(plane.get(f"{pods}/huge")["status"].get("conditions")), 30, running.log())
+        running.wait_metric("events_total", 2)
+        assert running.metric("events_total", result="dropped") == 0
+        switch = {"metadata": {"name": "proreus-scheduler"}, "data": {"stop": "true"}}
+        plane.create("/api/v1/namespaces/proreus/configmaps", switch)
+        running.wait_metric("stopped", 1, 3)
+        plane.delete("/api/v1/namespaces/proreus/configmaps/proreus-scheduler")
+        assert running.get("/readyz").splitlines()[0] == "ok"
+    finally:
+        running.kill()
+    for name in ("ours", "huge"):
+        plane.delete(f"{pods}/{name}")
+
+
+def test_the_shadow_follows_with_its_role(plane: ControlPlane, tmp_path: Path) -> None:
+    words = ("--mode", "shadow", "--policy", "kube", "--record", str(tmp_path / "record"))
+    running = SchedulerProcess(plane.kubeconfig(_name("shadow")), tmp_path / "s", *words).start()
+    try:
+        running.wait_ready()
+        assert running.get("/readyz") == "ok\n", "nothing that it follows is refused to it"
+    finally:
+        running.kill()
