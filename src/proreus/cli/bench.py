@@ -37,6 +37,7 @@ SHARED = {
     "live": "proreus.bench.live:bench_live",
     "engine": "proreus.bench.engine:bench_engine",
     "extender": "proreus.bench.extender:bench_extender",
+    "kube": "proreus.bench.kube:bench_kube",
 }
 
 
