@@ -227,7 +227,7 @@ def test_what_may_have_been_done_is_not_asked_twice() -> None:
 
     async def fails(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         asked.append(await reader.readuntil(b"\r\n\r\n"))
-        writer.write(_answer(500, {"message": "etcd"}))
+        writer.write(_answer(500, {"message": "etcd", "details": {"retryAfterSeconds": 1}}, "Retry-After: 1"))
         await writer.drain()
         await reader.read()
 

@@ -1,8 +1,8 @@
 """Calls of a Kubernetes API: get, list, create, replace, patch, delete, and the subresources that agents use.
 
 What is safe to ask twice is asked again where the server is away or busy: reads, and writes that name what
-they change. What is not (POST) is asked again only where the server said that it did nothing. Everything has
-an end: of time, of bytes, of attempts.
+they change. What is not (POST) is asked again only where the server cannot have done anything: it refused the
+connection, or said 429. Everything has an end: of time, of bytes, of attempts.
 """
 
 from __future__ import annotations
@@ -377,10 +377,8 @@ def _wait_before_retry(error: ApiError, method: str, pause: float, *, patient: b
         case Unreachable():
             return jittered if method in _SAFE or not error.sent else None
         case ServerFault():
-            # Retry-After says that it was not done.
-            if error.retry_after is not None:
-                return max(error.retry_after, jittered)
-            return jittered if method in _SAFE else None
+            # It may have been done, also where the server says to come again: its store did not answer it.
+            return max(error.retry_after or 0.0, jittered) if method in _SAFE else None
         case _:
             return None
 
