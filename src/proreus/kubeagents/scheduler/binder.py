@@ -39,6 +39,7 @@ from proreus.kubeclient.resources import PODS
 from proreus.model.errors import ProreusError
 
 _ASK_AGAIN = 0.5
+_SECOND_LOOK = 2.0
 _TELLS_DISRUPTION = (1, 26)
 """Since then a victim is told by whom it was disturbed."""
 _log = logging.getLogger(__name__)
@@ -186,8 +187,12 @@ class KubeBinder:
             self.conflicts += isinstance(error, Conflict)
             if isinstance(error, Unreachable) and not error.sent:
                 raise
+            # A server that only did not answer in time may still be at it: a second look, a while later.
+            late = not isinstance(error, Conflict)
             if not await self._is_on(pod, bind.node):
-                raise
+                await asyncio.sleep(_SECOND_LOOK if late else 0.0)
+                if not late or not await self._is_on(pod, bind.node):
+                    raise
         self._latencies.append(time.monotonic() - began)
 
     async def _is_on(self, pod: PodRef, node: str) -> bool:
