@@ -201,6 +201,8 @@ def test_what_happens_is_recorded_and_a_candidate_goes_its_way(door: Live, tmp_p
     trace = read_trace(str(tmp_path / "record"))
     assert {pod.name for pod in trace.pods} == {f"default/p{n}" for n in range(4)}
     assert all(pod.bound is not None for pod in trace.pods)
+    words = ["simulate", "pods", "--format", "engine", "--from", str(tmp_path / "record"), "--quiet"]
+    assert main(words) == 0, "the record is work that can be played"
 
 
 async def _true(value: bool) -> bool:
