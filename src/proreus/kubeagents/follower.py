@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from proreus.kubeagents.cluster_view import FOLLOWED
-from proreus.kubeclient.client import KubeClient
+from proreus.kubeclient.client import KubeClient, Object
 from proreus.kubeclient.reflector import Change, Reflector
 from proreus.kubeclient.resources import POD_DISRUPTION_BUDGETS, Resource
 from proreus.model.errors import WorkError
@@ -75,6 +75,8 @@ class Follower:
 
     def stop(self) -> None:
         """Follow no more, and close what is open."""
+        if self._thread.ident is None:
+            return
         if self._thread.is_alive() and self._main is not None:
             self._loop.call_soon_threadsafe(self._main.cancel)
         self._ended.wait(_END_SECONDS)
@@ -97,7 +99,9 @@ class Follower:
         try:
             async with asyncio.TaskGroup() as tasks:
                 for resource in self._resources:
-                    reflector = Reflector(self._client, await self._offered(self._client, resource))
+                    reflector = Reflector(
+                        self._client, await self._offered(self._client, resource), trim=_without_history
+                    )
                     reflector.subscribe(self._hear)
                     self._reflectors.append(reflector)
                     tasks.create_task(reflector.run())
@@ -113,3 +117,12 @@ class Follower:
         if resource is not POD_DISRUPTION_BUDGETS:
             return resource
         return await client.discovery.first(resource, ("v1", "v1beta1")) or replace(resource, version="v1")
+
+
+def _without_history(obj: Object) -> Object:
+    """Without who wrote which field when, which is half of an object."""
+    metadata = obj["metadata"]
+    if "managedFields" not in metadata:
+        return obj
+    kept = {key: value for key, value in metadata.items() if key != "managedFields"}
+    return {**obj, "metadata": kept}
