@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proreus.kubeagents.extender.answers import ExtenderOptions
+from proreus.engine.scheduler.decider import GuardedPolicy
+from proreus.kubeagents.extender.answers import Extender, ExtenderOptions
 from proreus.kubeagents.extender.messages import (
     ExtenderBindingArgs,
     ExtenderPreemptionArgs,
@@ -21,6 +24,8 @@ from proreus.kubeagents.extender.messages import (
 )
 from proreus.kubeagents.extender.scores import BEST, NEXT, priorities
 from proreus.model.errors import InputError, WorkError
+from proreus.worlds.pods.policies.catalogue import PolicyOptions
+from proreus.worlds.pods.policies.wire_format import pod_strangers
 from tests.kube.control_plane import node
 from tests.kubeagents.extender_scene import (
     by_names,
@@ -217,3 +222,41 @@ def test_scores_are_legal_and_one_node_is_best(rows: list[int], liked: dict[int,
         assert all(score <= NEXT for score in scores if score != BEST)
     else:
         assert scores == [BEST if row >= 0 and row == chosen else 0 for row in rows]
+
+
+def test_a_policy_without_scores_names_one_node() -> None:
+    asked = waiting("web")
+    found = _scores(
+        extender(small_view(_TWO, asked), "random").prioritize(by_names(asked, ["large", "small"]))
+    )
+    assert sorted(found.values()) == [0, BEST]
+
+
+def test_a_policy_from_elsewhere_that_hangs_is_ended_and_rests(tmp_path: Path) -> None:
+    """It runs in a process of its own; kube-scheduler is answered in time and decides alone."""
+    (tmp_path / "slow.py").write_text(
+        "import time\n"
+        "from proreus.model.decision import Place\n"
+        "class Slow:\n"
+        "    asked = 0\n"
+        "    def decide(self, observation):\n"
+        "        self.asked += 1\n"
+        "        time.sleep(60.0 if self.asked == 3 else 0.0)\n"
+        "        return Place(0)\n"
+    )
+    strangers = pod_strangers()
+    try:
+        options = PolicyOptions(kube_percentage=100, preempt=False)
+        policy = GuardedPolicy(f"{tmp_path / 'slow.py'}:Slow", options, 0, 2.0, strangers)
+        asked = waiting("web")
+        made = Extender(small_view(_TWO, asked), policy)
+        said = []
+        for _ in range(5):
+            began = time.monotonic()
+            scored = made.prioritize(by_names(asked, ["large", "small"]))
+            said.append(scored.neutral.partition(":")[0])
+            assert time.monotonic() - began < 30.0
+        assert said == ["", "", "deadline", "resting", "resting"]
+        assert _scores(scored) == {"large": 0, "small": 0}
+    finally:
+        strangers.close()

@@ -137,6 +137,7 @@ def test_many_at_once_are_all_answered(door: Door) -> None:
 def test_changes_of_the_cluster_come_in(door: Door) -> None:
     service, server, port = door
     loop = service.follower._loop
+    assert loop is not None
     asyncio.run_coroutine_threadsafe(_put(server), loop).result(10)
     body = json.dumps({"Pod": waiting("other", {"cpu": "1"}), "NodeNames": ["large", "tiny"]}).encode()
     wait_for(lambda: _ask(port, "/prioritize", body)[1][1]["Score"] == 10, 10, "the new node is not known")

@@ -66,6 +66,67 @@ def test_the_folder_says_who_came_when_and_stayed_how_long(tmp_path: Path) -> No
     assert about.recorded_cost > 0
 
 
+def test_what_has_a_say_comes_along_and_what_nobody_understands_does_no_harm(tmp_path: Path) -> None:
+    web = lived_pod("web", 2, labels={"app": "web"})
+    web["metadata"]["ownerReferences"] = [{"kind": "ReplicaSet", "name": "web", "controller": True}]
+    web["spec"]["priorityClassName"], web["spec"]["priority"] = "unlisted", 7
+    strange = {"containers": [{"name": "x"}], "resourceClaims": [{"name": "dra"}]}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": strange}
+    selector = {"matchLabels": {"app": "web"}}
+    others: list[Object] = [
+        {
+            "apiVersion": "apps/v1",
+            "kind": "ReplicaSet",
+            "metadata": {"name": "web", "namespace": "default"},
+            "spec": {"replicas": 3, "selector": selector, "template": template},
+        },
+        {
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": "web", "namespace": "default"},
+            "apiVersion": "policy/v1",
+            "spec": {"minAvailable": "50%", "selector": selector},
+        },
+        {
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": "says-nothing", "namespace": "default"},
+            "apiVersion": "policy/v1",
+            "spec": {"selector": selector},
+        },
+        {
+            "kind": "Service",
+            "apiVersion": "v1",
+            "metadata": {"name": "outside", "namespace": "default"},
+            "spec": {"type": "ExternalName", "externalName": "example.org"},
+        },
+        {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "default", "labels": {"a": "b"}}},
+        {
+            "kind": "PersistentVolumeClaim",
+            "apiVersion": "v1",
+            "metadata": {"name": "c", "namespace": "default"},
+        },
+        {
+            "kind": "PriorityClass",
+            "apiVersion": "scheduling.k8s.io/v1",
+            "metadata": {"name": "p"},
+            "value": 5,
+        },
+        {
+            "kind": "Secret",
+            "apiVersion": "v1",
+            "metadata": {"name": "s", "namespace": "default"},
+            "data": {"k": "djE="},
+        },
+    ]
+    seen = SeenCluster()
+    seen.look([*small_cluster(web), *others])
+    write_folder(imported(seen, Span()), tmp_path)
+    workload = read_manifests([tmp_path / "nodes.json", tmp_path / "pods.json"])
+    (one,) = workload.pods  # the ReplicaSet lacks none here: what it had is what was seen
+    assert one.spec.priority == 7 and one.spec.spread, "the scheduler's own spread, by the ReplicaSet"
+    assert [budget.min_available for budget in workload.budgets] == [1]
+    assert "djE=" not in (tmp_path / "pods.json").read_text()
+
+
 def test_fresh_places_all_anew(tmp_path: Path) -> None:
     found = imported(_seen(lived_pod("old", 1, 20)), Span(since=_T0 + 10 * _HOUR, fresh=True))
     write_folder(found, tmp_path)

@@ -36,6 +36,7 @@ from proreus.model.errors import ProreusError
 from proreus.model.pod import Pod
 from proreus.model.selectors import Selector
 from proreus.worlds.pods.state.observation import PodObservation
+from proreus.worlds.pods.state.open.cluster import OpenCluster
 
 Object = dict[str, Any]
 FOLLOWED = (
@@ -110,8 +111,8 @@ class ClusterView:
         return self._core.picture.pods
 
     @property
-    def cluster(self) -> Any:
-        """The columns: an OpenCluster."""
+    def cluster(self) -> OpenCluster:
+        """The columns; others where a policy got stuck on those there were."""
         return self._core.picture.cluster
 
     def rows(self) -> dict[str, int]:

@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import TypeVar
 
 from proreus.kubeagents.cluster_view import FOLLOWED
-from proreus.kubeclient.client import KubeClient
+from proreus.kubeclient.client import KubeClient, Object
+from proreus.kubeclient.errors import Unreachable
 from proreus.kubeclient.reflector import Change, Reflector
 from proreus.kubeclient.resources import POD_DISRUPTION_BUDGETS, Resource
 from proreus.model.errors import WorkError
@@ -32,7 +33,7 @@ class Follower:
     ) -> None:
         """make_client: called in the thread, whose loop the client belongs to; hear: told of every change."""
         self._make_client, self._hear, self._resources = make_client, hear, resources
-        self._loop = asyncio.new_event_loop()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._client: KubeClient | None = None
         self._reflectors: list[Reflector] = []
         self._failure: BaseException | None = None
@@ -64,32 +65,41 @@ class Follower:
             return str(self._failure)
         return next((one.trouble for one in self._reflectors if one.trouble), "")
 
-    def call(self, ask: Callable[[KubeClient], Awaitable[Result]], seconds: float = 30.0) -> Result:
-        """Have the client asked, from any thread; errors are raised here."""
+    def call(self, ask: Callable[[KubeClient], Awaitable[Result]], seconds: float = 60.0) -> Result:
+        """Have the client asked, from any thread; an ApiError where that fails or takes too long."""
 
         async def asked() -> Result:
             assert self._client is not None, "somebody waited for the first list"
             return await ask(self._client)
 
-        return asyncio.run_coroutine_threadsafe(asked(), self._loop).result(seconds)
+        assert self._loop is not None, "somebody started it"
+        asking = asyncio.run_coroutine_threadsafe(asked(), self._loop)
+        try:
+            return asking.result(seconds)
+        except TimeoutError:
+            asking.cancel()
+            raise Unreachable(f"no answer within {seconds:g} s", sent=True) from None
 
     def stop(self) -> None:
         """Follow no more, and close what is open."""
-        if self._thread.is_alive() and self._main is not None:
+        if self._thread.ident is None:
+            return
+        if self._thread.is_alive() and self._main is not None and self._loop is not None:
             self._loop.call_soon_threadsafe(self._main.cancel)
         self._ended.wait(_END_SECONDS)
 
     def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
+        loop = self._loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(loop)
         try:
-            self._main = self._loop.create_task(self._follow())
+            self._main = loop.create_task(self._follow())
             with contextlib.suppress(asyncio.CancelledError):
-                self._loop.run_until_complete(self._main)
+                loop.run_until_complete(self._main)
         except BaseException as error:  # noqa: BLE001 - told to whoever waits
             self._failure = error
             self._synced.set()
         finally:
-            self._loop.close()
+            loop.close()
             self._ended.set()
 
     async def _follow(self) -> None:
@@ -97,7 +107,9 @@ class Follower:
         try:
             async with asyncio.TaskGroup() as tasks:
                 for resource in self._resources:
-                    reflector = Reflector(self._client, await self._offered(self._client, resource))
+                    reflector = Reflector(
+                        self._client, await self._offered(self._client, resource), trim=_without_history
+                    )
                     reflector.subscribe(self._hear)
                     self._reflectors.append(reflector)
                     tasks.create_task(reflector.run())
@@ -113,3 +125,12 @@ class Follower:
         if resource is not POD_DISRUPTION_BUDGETS:
             return resource
         return await client.discovery.first(resource, ("v1", "v1beta1")) or replace(resource, version="v1")
+
+
+def _without_history(obj: Object) -> Object:
+    """Without who wrote which field when, which is half of an object."""
+    metadata = obj["metadata"]
+    if "managedFields" not in metadata:
+        return obj
+    kept = {key: value for key, value in metadata.items() if key != "managedFields"}
+    return {**obj, "metadata": kept}

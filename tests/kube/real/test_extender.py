@@ -39,7 +39,8 @@ def started_extender(plane: ControlPlane, folder: Path, *flags: str) -> Iterator
         assert process.wait(30) == 0
 
 
-def _configured(url: str, **more: object) -> dict[str, object]:
+def configured(url: str, **more: object) -> dict[str, object]:
+    """What kube-scheduler is told of the extender."""
     extender = {
         "urlPrefix": url,
         "filterVerb": "filter",
@@ -81,7 +82,7 @@ def test_the_policy_decides_among_what_the_filters_leave(plane: ControlPlane, tm
     plane.add_nodes([node(f"n{index}") for index in range(10)])
     plane.add_nodes([node("tight", {"cpu": "2"}, taints=tainted)])
     with started_extender(plane, tmp_path, "--policy", "best_fit") as doors:
-        plane.start_scheduler(_configured(doors["extender"]))
+        plane.start_scheduler(configured(doors["extender"]))
         pods = [pod(f"w-{index}", {"cpu": "500m", "memory": "64Mi"}) for index in range(40)]
         plane.create_many("/api/v1/namespaces/default/pods", pods)
         wait_for(lambda: not _places(plane)[""], 60, plane.log("kube-scheduler"))
@@ -95,7 +96,7 @@ def test_the_policy_decides_among_what_the_filters_leave(plane: ControlPlane, tm
 def test_whole_nodes_do_as_well_and_bindings_are_ours(plane: ControlPlane, tmp_path: Path) -> None:
     plane.add_nodes([node(f"n{index}") for index in range(5)])
     with started_extender(plane, tmp_path, "--policy", "learned", "--bind") as doors:
-        plane.start_scheduler(_configured(doors["extender"], nodeCacheCapable=False, bindVerb="bind"))
+        plane.start_scheduler(configured(doors["extender"], nodeCacheCapable=False, bindVerb="bind"))
         pods = [pod(f"w-{index}", {"cpu": "500m", "memory": "64Mi"}) for index in range(20)]
         plane.create_many("/api/v1/namespaces/default/pods", pods)
         wait_for(lambda: not _places(plane)[""], 60, plane.log("kube-scheduler"))
@@ -107,7 +108,7 @@ def test_shares_of_gpus_that_kube_scheduler_knows_nothing_of(plane: ControlPlane
     plane.add_nodes([node("gpu", {"nvidia.com/gpu": "2"}), node("plain")])
     share = {"proreus.io/gpu-milli": "600", "proreus.io/gpu-count": "1"}
     with started_extender(plane, tmp_path, "--bind") as doors:
-        plane.start_scheduler(_configured(doors["extender"], bindVerb="bind"))
+        plane.start_scheduler(configured(doors["extender"], bindVerb="bind"))
         for index in range(3):
             plane.create("/api/v1/namespaces/default/pods", pod(f"share-{index}", annotations=share))
         wait_for(lambda: _places(plane)["gpu"] == 2, 60, plane.log("kube-scheduler"))
@@ -125,7 +126,7 @@ def test_shares_of_gpus_that_kube_scheduler_knows_nothing_of(plane: ControlPlane
 def test_without_the_extender_pods_go_on_where_it_is_ignorable(plane: ControlPlane, tmp_path: Path) -> None:
     plane.add_nodes([node(f"n{index}") for index in range(3)])
     with started_extender(plane, tmp_path) as doors:
-        plane.start_scheduler(_configured(doors["extender"], ignorable=True, httpTimeout="1s"))
+        plane.start_scheduler(configured(doors["extender"], ignorable=True, httpTimeout="1s"))
     plane.create_many("/api/v1/namespaces/default/pods", [pod(f"w-{index}") for index in range(5)])
     wait_for(lambda: not _places(plane)[""], 60, plane.log("kube-scheduler"))
 

@@ -159,8 +159,10 @@ class Extender:
         except Stuck as stuck:
             self.view.start_over()
             raise _NotNow(f"deadline: {stuck}") from stuck
-        except (TooSlow, PolicyResting) as error:
+        except TooSlow as error:
             raise _NotNow(f"deadline: {error}") from error
+        except PolicyResting as error:
+            raise _NotNow(f"resting: {error}") from error
         except Unsure as error:
             raise _NotNow(f"unsure: {error}") from error
         except IllegalDecision as error:

@@ -28,7 +28,14 @@ from proreus.worlds.pods.datasets.engine_trace import moment
 
 Object = dict[str, Any]
 NODES_FILE, PODS_FILE, ABOUT_FILE = "nodes.json", "pods.json", "import.about"
-_AROUND = ("Namespace", "PriorityClass", "PodDisruptionBudget", "PersistentVolumeClaim", "Service")
+_AROUND: Mapping[str, tuple[str, ...]] = {
+    "Namespace": (),
+    "PriorityClass": ("value", "globalDefault", "preemptionPolicy"),
+    "PodDisruptionBudget": ("spec",),
+    "PersistentVolumeClaim": (),
+    "Service": (),
+}
+"""What is kept of each kind that has a say, beside its name and labels."""
 _OWNERS = ("ReplicaSet", "ReplicationController", "StatefulSet")
 _SPEC_PARTS = (
     "affinity",
@@ -295,25 +302,31 @@ def _container(container: Object) -> Object:
 
 def _around(seen: SeenCluster) -> Iterator[Object]:
     """What has a say beside nodes and pods; owners have all the pods that they want."""
-    for kind in _AROUND:
+    for kind, parts in _AROUND.items():
         for obj in seen.of_kind(kind):
-            yield _trimmed(obj)
+            spec = obj.get("spec") or {}
+            if kind == "PodDisruptionBudget" and ("minAvailable" in spec) == ("maxUnavailable" in spec):
+                continue  # says nothing
+            kept = _head(obj) | {part: obj[part] for part in parts if part in obj}
+            yield kept | {"spec": {"selector": spec.get("selector")}} if kind == "Service" else kept
     for kind in _OWNERS:
         for obj in seen.of_kind(kind):
             spec = obj.get("spec") or {}
-            if spec.get("selector") and spec.get("template"):
-                yield {**_trimmed(obj), "spec": {**spec, "replicas": 0}}
+            labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
+            if spec.get("selector") and labels:
+                # Only whose pods they are counts: their templates may hold what nobody understands.
+                containers = [{"name": "main", "image": ""}]
+                template = {"metadata": {"labels": labels}, "spec": {"containers": containers}}
+                owned = {"selector": spec["selector"], "replicas": 0, "template": template}
+                yield _head(obj) | {"spec": owned}
 
 
-def _trimmed(obj: Object) -> Object:
+def _head(obj: Object) -> Object:
     metadata = {
-        key: obj["metadata"][key]
-        for key in ("name", "namespace", "labels", "ownerReferences")
-        if key in obj["metadata"]
+        key: obj["metadata"][key] for key in ("name", "namespace", "labels") if key in obj["metadata"]
     }
-    return {key: value for key, value in obj.items() if key not in ("metadata", "status")} | {
-        "metadata": metadata
-    }
+    stated = {"apiVersion": obj["apiVersion"]} if obj.get("apiVersion") else {}
+    return {**stated, "kind": obj["kind"], "metadata": metadata}
 
 
 def _list(objects: list[Object]) -> bytes:
