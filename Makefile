@@ -6,11 +6,11 @@ BASE := $(VENV)/.base-installed
 FULL := $(VENV)/.full-installed
 ENGINE := $(VENV)/.engine-installed
 
-.PHONY: help demo test again nightly up check golden bench map tables protos clean
+.PHONY: help demo test again nightly up check golden bench map tables protos clean kube-assets test-kube
 .DEFAULT_GOAL := help
 
 help: ## list the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort
 
 # Stamps, so that a second run starts at once and a changed dependency list installs again. The demo needs
 # the small base only; development adds the checkers and what training and its tests use.
@@ -36,7 +36,7 @@ demo: $(BASE) ## set up, compare the pod policies, end with the path of an HTML 
 
 # Hundreds of processes start in these: where bytecode may not be written (PYTHONDONTWRITEBYTECODE, as images of
 # Python set it) each would compile all sources again, and pytest would rewrite every test at every start.
-test again nightly golden: export PYTHONDONTWRITEBYTECODE =
+test again nightly golden test-kube: export PYTHONDONTWRITEBYTECODE =
 
 # Work is stolen, not dealt out: the tests of a file stay together, so what they share is made once. Four workers
 # for two cores: a third of the tests mostly wait, for processes that they start and kill, and others compute
@@ -52,6 +52,13 @@ nightly: $(FULL) ## the tests that are long by nature
 
 golden: $(FULL) ## reproduce the published figures on real traces (set PROREUS_DATA)
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m golden tests
+
+# The programs are kept outside the project (KUBE_ASSETS, else the user's cache), so that they are built once.
+kube-assets: ## build kube-apiserver and kube-scheduler from Debian's source package (about nine minutes, once)
+	$(PYTHON) -m tests.kube.assets
+
+test-kube: $(FULL) ## the tests that need a real Kubernetes control plane: make kube-assets, or KUBEBUILDER_ASSETS
+	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$$($(PYTHON) -m tests.kube.assets --path)}" $(BIN)/python -m pytest -n 0 tests/kube/real
 
 check: $(FULL) ## lint, types, import contracts
 	$(BIN)/ruff check .

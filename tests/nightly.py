@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 NIGHTLY = (
+    # Twenty kills of a scheduler and ten of an API server with a thousand nodes: a few of each stay.
+    "kube/real/test_scheduler.py::test_twenty_leaders_and_ten_servers_are_killed_at_a_thousand_nodes",
     # Ray takes ten seconds to begin, and half a minute to notice that somebody died. pods/test_distributed
     # stays.
     "cli/test_ray.py::",

@@ -56,6 +56,7 @@ LIBRARIES = {"seccomp": "libseccomp2"}
 
 BY_NATURE = (
     "real traces are not part of the project",
+    "needs a real Kubernetes control plane",  # make test-kube has one
     "plain processes need no image",
     "plain processes see the machine's own devices",
     "the same store as runc's",

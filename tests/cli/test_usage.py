@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from proreus.cli.kube import ACTIONS
 from proreus.cli.main import VERBS
 from proreus.version import __version__
 from proreus.worlds.pods.policies.catalogue import POLICIES
@@ -64,6 +65,7 @@ HELP = {
     "drain": ("drain", "--help"),
     "cordon": ("cordon", "--help"),
     "uncordon": ("uncordon", "--help"),
+    **{f"kube {action}": ("kube", action, "--help") for action in ACTIONS},
 }
 ASKING = (
     *("apply", "get", "describe", "top", "logs", "exec", "images", "delete", "drain", "cordon"),

@@ -43,6 +43,9 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     *product(("records",), ("list", "verify", "export", "prune")),
     *product(("data",), ("list", "fetch", "clean")),
     *product(("images",), ("import", "list", "remove")),
+    *product(("kube",), ("extender", "import", "explain", "report", "rebalance", "scaler")),
+    *product(("kube",), ("scheduler", "shadow-report")),
+    *product(("bench",), ("extender", "kube")),
 )
 
 

@@ -36,6 +36,8 @@ SHARED = {
     "clean": "proreus.bench.clean:bench_clean",
     "live": "proreus.bench.live:bench_live",
     "engine": "proreus.bench.engine:bench_engine",
+    "extender": "proreus.bench.extender:bench_extender",
+    "kube": "proreus.bench.kube:bench_kube",
 }
 
 

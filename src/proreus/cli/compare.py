@@ -23,7 +23,7 @@ from proreus.cli.arguments import CommonArguments, prepare
 from proreus.cli.compile_progress import COMPILING
 from proreus.cli.output import Output, new_console, waiting, write_json_bytes
 from proreus.cli.world_arguments import check_objective, parse_in_world, tuning_for, world_in
-from proreus.compare.comparison import CompareRequest, compare
+from proreus.compare.comparison import CompareRequest, Comparison, compare
 from proreus.compare.exports import rows_json
 from proreus.compare.outputs import Outputs, write_outputs
 from proreus.compare.tables import scenario_tables
@@ -114,6 +114,11 @@ class Destination:
 def compare_and_write(request: CompareRequest, to: Destination, console: Console) -> Outputs:
     """The comparison with a progress bar, its tables printed and its files written."""
     check_folder(to.out)
+    return write_comparison(run_comparison(request, console), to, console)
+
+
+def run_comparison(request: CompareRequest, console: Console) -> Comparison:
+    """The comparison with a progress bar."""
     with Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -133,7 +138,11 @@ def compare_and_write(request: CompareRequest, to: Destination, console: Console
             bar.update(task, completed=done, total=total, description=text)
 
         with heard_by(show_compiling):
-            comparison = compare(request, show)
+            return compare(request, show)
+
+
+def write_comparison(comparison: Comparison, to: Destination, console: Console) -> Outputs:
+    """Its tables printed and its files written."""
     # First what can hardly fail: whatever becomes of the files, the result has been shown.
     for table in scenario_tables(comparison, console.width):
         console.print(table)

@@ -106,6 +106,11 @@ VERBS: dict[str, tuple[str, str, str]] = {
     "delete": ("proreus.cli.delete", "take objects out of a cluster", "proreus delete deployment web"),
     "drain": ("proreus.cli.drain", "have the pods of a node leave it", "proreus drain node-1"),
     "cordon": ("proreus.cli.cordon", "give a node no new pods", "proreus cordon node-1"),
+    "kube": (
+        "proreus.cli.kube",
+        "work in a Kubernetes cluster that is there already",
+        "proreus kube extender --policy learned",
+    ),
     "uncordon": ("proreus.cli.uncordon", "give a node new pods again", "proreus uncordon node-1"),
 }
 

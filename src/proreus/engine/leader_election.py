@@ -100,6 +100,11 @@ class Leader:
         return self._fence
 
     @property
+    def mandate(self) -> Unchanged | None:
+        """The same, as whoever writes shows it."""
+        return self.fence
+
+    @property
     def term(self) -> Term | None:
         """The time of leading that is now; None while it does not lead."""
         fence = self.fence

@@ -12,7 +12,7 @@ from proreus.engine.controllers.namespaces.controller import NamespaceController
 from proreus.engine.controllers.nodes.controller import FOLLOWED as OF_NODES
 from proreus.engine.controllers.nodes.controller import NodeHost
 from proreus.engine.controllers.nodes.lifecycle import Patience
-from proreus.engine.controllers.promotion.controller import Promoter, PromotionOptions
+from proreus.engine.controllers.promotion.controller import Promoter, PromotionOptions, RegistryRecords
 from proreus.engine.controllers.trace.recorder import FOLLOWED as OF_TRACING
 from proreus.engine.controllers.trace.recorder import TraceRecorder
 from proreus.engine.controllers.workloads.controller import FOLLOWED as OF_TASKS
@@ -95,7 +95,8 @@ class Controllers:
         housekeeping = GcController(registry, timers, informers, term=term)
         namespaces = NamespaceController(registry, timers, informers, term)
         recorder = TraceRecorder(registry, timers, informers, term)
-        promoter = Promoter(registry, timers, term, self._promotion, informers[POD])
+        records = RegistryRecords(registry, term)
+        promoter = Promoter(records, timers, self._promotion, informers[POD])
         for kind, informer in informers.items():
             yield f"the informer of {kind.plural}", informer.run
         yield "the task agents", tasks.run

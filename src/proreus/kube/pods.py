@@ -63,7 +63,8 @@ def read_pod_spec(template: Entry, around: TemplateReferences) -> PodSpec:
     spec = template.require("spec")
     placed = bool(spec.text_at("nodeName"))
     if spec.children("resourceClaims") and not placed:
-        raise spec.require("resourceClaims").fail("not supported")
+        claims = spec.require("resourceClaims")
+        raise claims.fail("resource claims (dynamic resource allocation) are not supported")
     containers = spec.children("containers")
     if not containers:
         raise spec.fail("a pod needs at least one container")

@@ -18,6 +18,8 @@ class DisruptionBudget:
     namespace: str = "default"
     min_available: int | None = None
     max_unavailable: int | None = None
+    allowed: int | None = None
+    """What whoever keeps the budget says may be disturbed now; counts instead of the bound, where known."""
 
     def __post_init__(self) -> None:
         if (self.min_available is None) == (self.max_unavailable is None):

@@ -138,6 +138,7 @@ COUNTERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "proreus_updates": ("Rounds of learning, by result.", ("result",)),
     "proreus_swaps": ("Changes of the live version.", ("result",)),
     "proreus_scaler_decisions": ("Decisions of a scaler: who made them, and why.", ("by", "reason")),
+    "proreus_extender_calls": ("Calls of an extender, by verb and what came of them.", ("verb", "result")),
     "proreus_scaler_unreadable": ("Readings of replicas that cannot be used, by reason.", ("reason",)),
 }
 

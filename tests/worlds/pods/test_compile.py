@@ -231,7 +231,7 @@ def test_kernels_write_into_the_arrays_that_python_reads() -> None:
 
 def test_a_handle_has_the_names_of_its_columns_and_no_others() -> None:
     none = np.zeros(0, dtype=np.int64)
-    handle = pack(Budgets(np.zeros((0, 1), dtype=np.bool_), none, none))
+    handle = pack(Budgets(np.zeros((0, 1), dtype=np.bool_), none, none, none))
     assert all(hasattr(handle, name) for name in Budgets._fields)
     with pytest.raises(AttributeError, match="colour"):
         _ = handle.colour  # type: ignore[attr-defined]

@@ -27,12 +27,13 @@ def run_until_told(ending: StopEvent, options: EngineOptions, announce: Callable
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     engine, searches = Engine(options), GcTuning()
     engine.load()
-    with searches.kept_short(), asyncio.Runner(loop_factory=_new_loop()) as runner:
+    with searches.kept_short(), asyncio.Runner(loop_factory=new_loop()) as runner:
         runner.run(_run(engine, searches, ending, announce))
     return engine
 
 
-def _new_loop() -> Callable[[], asyncio.AbstractEventLoop]:
+def new_loop() -> Callable[[], asyncio.AbstractEventLoop]:
+    """The fastest that there is."""
     try:
         import uvloop
     except ImportError:  # there is none for Windows

@@ -1,29 +1,21 @@
-"""The SchedulingAgent: the core between informers and the registry. Several may run; one of them leads.
+"""The SchedulingAgent over an engine's registry. Several may run; one of them leads.
 
-Those that do not lead follow all the same, so that whoever takes over knows the cluster. Before it decides it
-lists everything anew: what an earlier leader wrote before the fence moved is in there, and after that it can
-write nothing.
+After a new leader has moved the fence, an earlier one can write nothing: see `leader_election`.
 """
 
 from __future__ import annotations
 
-import asyncio
-import json
-import logging
 import os
 import socket
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeGuard
+from typing import Any
 
 from proreus.engine.leader_election import Leader, LeaseTimes
-from proreus.engine.objects.decision_annotation import DECISION
-from proreus.engine.objects.errors import StatusError
 from proreus.engine.objects.kinds import (
     BUDGET,
     CONFIG_MAP,
@@ -37,37 +29,18 @@ from proreus.engine.objects.kinds import (
 from proreus.engine.objects.kinds import (
     NAMESPACE as NAMESPACE_KIND,
 )
-from proreus.engine.objects.promotions import ways
 from proreus.engine.objects.registry import ObjectEvent, Registry
-from proreus.engine.objects.scheduler_config import NAME, NAMESPACE, Chosen, read_chosen
+from proreus.engine.objects.scheduler_config import NAMESPACE
 from proreus.engine.scheduler.binder import Binder
 from proreus.engine.scheduler.core import SchedulingCore, SchedulingOptions
-from proreus.engine.scheduler.decider import Decider
-from proreus.engine.scheduler.instructions import (
-    BindPodTo,
-    Event,
-    Instruction,
-    InstructionFailed,
-    ObjectDeleted,
-    ObjectUpdated,
-)
-from proreus.engine.scheduler.warm_up import warm_up_scheduling
+from proreus.engine.scheduler.decision_loop import DecisionLoop, Surroundings, steady_from
+from proreus.engine.scheduler.instructions import ObjectDeleted, ObjectUpdated
 from proreus.engine.store.protocol import Unchanged
 from proreus.engine.watch.informer import Informer
-from proreus.model.errors import ProreusError
 from proreus.policies.isolated_policy import Strangers
 from proreus.worlds.pods.policies.wire_format import pod_strangers
 
 LEASE_NAME = "proreus-scheduler"
-_MOST_AT_ONCE = 64
-"""Decisions before others have their turn on the event loop."""
-_MOST_UNDER_WAY = 4
-"""Batches of instructions that are being carried out while others are decided."""
-_MOST_LOADING = 4
-"""Policies that are loaded and compiled at once."""
-_LONGEST_WAIT = 1.0
-_REMEMBERED = 1000
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -93,72 +66,46 @@ class SchedulingAgent:
     ) -> None:
         """strangers: those who were loaded before, where some were; they are closed with the agent."""
         self._options = options or AgentOptions()
-        apart = self._options.scheduling.apart
-        self._strangers = strangers or (pod_strangers() if apart else None)
-        self._registry, self._clock = registry, clock
-        self._steady = steady or _steady_from(clock)
-        self.core = SchedulingCore(self._options.scheduling, self._strangers, makes=False)
+        if strangers is None and self._options.scheduling.apart:
+            strangers = pod_strangers()
+        self.core = SchedulingCore(self._options.scheduling, strangers, makes=False)
         identity = self._options.identity or f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self.leader = Leader(registry, LEASE_NAME, identity, self._options.times)
-        self.recent: deque[dict[str, Any]] = deque(maxlen=_REMEMBERED)
-        """The last decisions that bound a pod, newest last."""
-        self._hands = Binder(registry, clock, self.leader.fenced, self._options.events)
         kinds = (NAMESPACE_KIND, NODE, REPLICA_SET, SERVICE, BUDGET, POD)
         self._informers = [
             Informer(registry, CONFIG_MAP, NAMESPACE),
             *(Informer(registry, kind) for kind in kinds),
             Informer(registry, LEASE, LEASE_NAMESPACE),
         ]
+        binder = Binder(registry, clock, self.leader.fenced, self._options.events)
+        around: Surroundings[Unchanged] = Surroundings(
+            self._informers, self.leader, binder, clock, steady or steady_from(clock)
+        )
+        self._loop = DecisionLoop(self.core, around, strangers)
         for informer in self._informers:
             informer.subscribe(partial(self._hear, informer.kind.kind))
-        self._inbox: deque[Event] = deque()
-        self._made: deque[tuple[Chosen, Decider | str]] = deque()
-        """Deciders that are ready, or why there is none."""
-        self._making: dict[Chosen, asyncio.Task[None]] = {}
-        self._choosing: asyncio.Task[None] | None = None
-        """Waits until all whom a ConfigMap chooses are ready."""
-        self._loading = ThreadPoolExecutor(_MOST_LOADING, "policy-loading")
-        self._deciding = ThreadPoolExecutor(1, "deciding")
-        self._news = asyncio.Event()
-        self._under_way: set[asyncio.Task[None]] = set()
-        self._led: Unchanged | None = None
-        """The fence under which everything was listed anew."""
 
     async def run(self) -> None:
         """Follow, stand for election, and decide while leading, until cancelled."""
-        await asyncio.to_thread(warm_up_scheduling)
-        default = self._options.scheduling.default
-        if not self.core.knows(default):
-            self.core.adopt(await asyncio.to_thread(self.core.made, default))
-        try:
-            async with asyncio.TaskGroup() as group:
-                for informer in self._informers:
-                    group.create_task(informer.run())
-                for informer in self._informers:
-                    await informer.synced.wait()
-                group.create_task(self.leader.run())
-                group.create_task(self._work())
-        finally:
-            self.close()
+        await self._loop.run()
 
     def close(self) -> None:
         """Leave behind whatever is under way: strangers are killed, and who waits for them goes on."""
-        for task in (*self._under_way, *self._making.values(), self._choosing):
-            if task is not None:
-                task.cancel()
-        if self._strangers is not None:
-            self._strangers.close()
-        for pool in (self._loading, self._deciding):
-            pool.shutdown(wait=False, cancel_futures=True)
+        self._loop.close()
 
     async def resign(self) -> None:
         """Let another lead at once."""
         await self.leader.resign()
 
+    @property
+    def recent(self) -> deque[dict[str, Any]]:
+        """The last decisions that bound a pod, newest last."""
+        return self._loop.recent
+
     def metrics(self) -> dict[str, Any]:
         """Counters and gauges, by name."""
         return {
-            "leading": self._led is not None,
+            "leading": self._loop.led is not None,
             "decisions": dict(self.core.counts),
             "fallbacks": dict(self.core.fallbacks()),
             "queue": self.core.queue.counts(),
@@ -173,157 +120,6 @@ class SchedulingAgent:
         """By schedulerName: where its shadow would have differed, and what that would have changed."""
         return {name: difference.told() for name, difference in self.core.differences.items()}
 
-    # Below the face.
-
     def _hear(self, kind: str, event: ObjectEvent) -> None:
         happened = ObjectDeleted if event.type == "DELETED" else ObjectUpdated
-        self._inbox.append(happened(kind, event.object))
-        self._news.set()
-
-    async def _work(self) -> None:
-        while True:
-            self._news.clear()
-            self._take_note()
-            fence = self.leader.fence
-            if fence is None:
-                self._led = None
-            elif fence != self._led:
-                await self._take_over(fence)
-                continue
-            elif await self._decide(fence):
-                await asyncio.sleep(0)
-                continue
-            await self._pause()
-
-    def _take_note(self) -> None:
-        while self._made or self._inbox:
-            while self._made:
-                chosen, made = self._made.popleft()
-                self._making.pop(chosen, None)
-                if isinstance(made, str):
-                    self.core.give_up(chosen, made)
-                else:
-                    self.core.adopt(made)
-            if self._inbox:
-                event = self._inbox.popleft()
-                if not self._prepare(event):
-                    self.core.handle(event, self._steady())
-
-    def _prepare(self, event: Event) -> bool:
-        """Whether who is chosen has to be loaded and compiled first, elsewhere: then the event comes again,
-        and until then the choice before it counts. One that came meanwhile takes its place."""
-        if not _is_choice(event):
-            return False
-        if self._choosing is not None:
-            self._choosing.cancel()
-            self._choosing = None
-        missing = {
-            way
-            for choice in (
-                read_chosen(event.object).chosen.values() if isinstance(event, ObjectUpdated) else ()
-            )
-            for way in ways(choice)
-            if not self.core.knows(way) and not self.core.gave_up(way)
-        }
-        if missing:
-            self._choosing = asyncio.create_task(self._prepared(event, missing))
-        return bool(missing)
-
-    async def _prepared(self, event: Event, missing: Iterable[Chosen]) -> None:
-        await asyncio.wait(self._make(missing))
-        self._choosing = None
-        self._inbox.append(event)
-        self._news.set()
-
-    def _make(self, wanted: Iterable[Chosen]) -> list[asyncio.Task[None]]:
-        """Load and compile them, beside the event loop and beside all decisions."""
-        for chosen in wanted:
-            if chosen not in self._making:
-                self._making[chosen] = asyncio.create_task(self._make_one(chosen))
-        return [self._making[chosen] for chosen in wanted]
-
-    async def _make_one(self, chosen: Chosen) -> None:
-        made: Decider | str
-        try:
-            made = await asyncio.get_running_loop().run_in_executor(self._loading, self.core.made, chosen)
-        except (ProreusError, ImportError) as error:
-            made = str(error)
-        self._made.append((chosen, made))
-        self._news.set()
-
-    async def _take_over(self, fence: Unchanged) -> None:
-        """Everything anew, now that nobody else can write."""
-        await asyncio.gather(*(informer.resync() for informer in self._informers))
-        self._take_note()
-        while self._choosing is not None:  # nobody is decided about by whom the ConfigMap does not name
-            await asyncio.wait([self._choosing])
-            self._take_note()
-        if self.leader.fence == fence:
-            self._led = fence
-
-    async def _decide(self, fence: Unchanged) -> bool:
-        """One round of decisions; whether there was anything to do."""
-        while len(self._under_way) >= _MOST_UNDER_WAY:
-            await asyncio.wait(self._under_way, return_when=asyncio.FIRST_COMPLETED)
-        if self.core.asks_apart():  # who may take until its deadline, and nobody else waits for that
-            loop = asyncio.get_running_loop()
-            cycle = partial(self.core.cycle, self._steady(), _MOST_AT_ONCE)
-            instructions = await loop.run_in_executor(self._deciding, cycle)
-        else:
-            instructions = self.core.cycle(self._steady(), _MOST_AT_ONCE)
-        self._make(self.core.wanted())
-        if not instructions:
-            return False
-        task = asyncio.create_task(self._carry_out(instructions, fence))
-        self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
-        return True
-
-    async def _carry_out(self, instructions: Sequence[Instruction], fence: Unchanged) -> None:
-        try:
-            failed = await self._hands.carry_out(instructions, fence)
-        except StatusError as error:
-            _log.warning("%s", error)
-            failed = []
-        lost = {failure.pod for failure in failed}
-        for instruction in instructions:
-            if isinstance(instruction, BindPodTo) and instruction.pod not in lost:
-                self.recent.append(
-                    {
-                        "at": self._clock(),
-                        "pod": instruction.pod.key,
-                        "uid": instruction.pod.uid,
-                        "node": instruction.node,
-                        "reasons": json.loads(instruction.annotations[DECISION]),
-                    }
-                )
-        self._inbox.extend(failed)
-        if failed:
-            self._news.set()
-
-    async def _pause(self) -> None:
-        """Until something happens, or a pod has backed off long enough."""
-        due = self.core.queue.next_time()
-        patience = _LONGEST_WAIT if due is None else min(max(due - self._steady(), 0.01), _LONGEST_WAIT)
-        waiting = [asyncio.create_task(self._news.wait()), asyncio.create_task(self.leader.changed.wait())]
-        try:
-            await asyncio.wait(waiting, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in waiting:
-                task.cancel()
-            self.leader.changed.clear()
-
-
-def _is_choice(event: Event) -> TypeGuard[ObjectUpdated | ObjectDeleted]:
-    """Whether that is the ConfigMap that says who decides for whom."""
-    if isinstance(event, InstructionFailed) or event.kind != "ConfigMap":
-        return False
-    metadata = event.object["metadata"]
-    return (metadata["namespace"], metadata["name"]) == (NAMESPACE, NAME)
-
-
-def _steady_from(clock: Callable[[], float]) -> Callable[[], float]:
-    """Seconds since 1970 as the clock shows them now, then by the steady clock: nobody backs off for an hour
-    because the machine's clock was put back by one."""
-    ahead = clock() - time.monotonic()
-    return lambda: ahead + time.monotonic()
+        self._loop.hear(happened(kind, event.object))

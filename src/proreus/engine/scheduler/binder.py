@@ -14,10 +14,11 @@ from typing import Any, assert_never
 
 from proreus.engine.objects.conditions import Condition, with_conditions
 from proreus.engine.objects.errors import Fenced, NotFound, StatusError, Unserviceable
-from proreus.engine.objects.event_recorder import EventRecorder, EventSeries, RecordEvent
+from proreus.engine.objects.event_recorder import EventRecorder, EventSeries
 from proreus.engine.objects.intents import PREEMPTED, DeletionTerms, Disruption, Intent
-from proreus.engine.objects.kinds import BY_KIND, POD
+from proreus.engine.objects.kinds import POD
 from proreus.engine.objects.registry import Binding, Registry
+from proreus.engine.scheduler.announcements import Announcements, waits
 from proreus.engine.scheduler.instructions import (
     BindPodTo,
     Complain,
@@ -33,7 +34,6 @@ from proreus.engine.store.protocol import Unchanged
 
 _REPORTER = "proreus-scheduler"
 _PREEMPTED = Disruption(PREEMPTED, f"{_REPORTER}: preempting to accommodate a higher priority pod")
-_MOST_TOLD = 100_000
 _ASK_AGAIN = 0.5
 _log = logging.getLogger(__name__)
 
@@ -48,8 +48,7 @@ class Binder:
     """Called where the fence refused a write."""
     events: bool = True
     """Whether Event objects are written."""
-    _told: dict[str, str] = field(default_factory=dict)
-    """What was last said of a pod that waits, so that it is not said again."""
+    _told: Announcements = field(default_factory=Announcements)
     recorder: EventRecorder = field(init=False)
 
     def __post_init__(self) -> None:
@@ -69,8 +68,10 @@ class Binder:
             for instruction in instructions
             if isinstance(instruction, Complain) or instruction.pod not in lost
         ]
-        events = [self.recorder.due(event) for instruction in done for event in self._events(instruction)]
-        self._remember(done)
+        events = [
+            self.recorder.due(event) for instruction in done for event in self._told.events(instruction)
+        ]
+        self._told.remember(done)
         due = [event for event in events if event is not None]
         if self.events and due:
             await self.recorder.commit((), due)
@@ -141,15 +142,15 @@ class Binder:
                     for victim in victims
                 ]
                 cleared = [self._status(pod_ref, nominated="") for pod_ref in instruction.no_longer_nominated]
-                return [*gone, *cleared, self._status(pod, _waits(message), nominated=node)]
+                return [*gone, *cleared, self._status(pod, waits(message), nominated=node)]
             case DelayPod(pod=pod, told=message, clear_nomination=clear):
-                if self._told.get(pod.uid) == message and not clear:
+                if self._told.repeats(instruction) and not clear:
                     return []
-                return [self._status(pod, _waits(message), nominated="" if clear else None)]
+                return [self._status(pod, waits(message), nominated="" if clear else None)]
             case RejectPod(pod=pod, told=message):
-                if self._told.get(pod.uid) == message:
+                if self._told.repeats(instruction):
                     return []
-                return [self._status(pod, _waits(message, "SchedulerRejected"), nominated="")]
+                return [self._status(pod, waits(message, "SchedulerRejected"), nominated="")]
             case Complain() | BindPodTo():
                 return []
             case _:
@@ -175,43 +176,3 @@ class Binder:
             return {**obj, "status": status}
 
         return self.registry.editing(POD, pod.namespace, pod.name, change, subresource="status")
-
-    def _events(self, instruction: Instruction) -> list[RecordEvent]:
-        match instruction:
-            case BindPodTo(pod=pod, told=message):
-                return [_pod_event(pod, "Normal", "Scheduled", message)]
-            case PreemptFor(pod=pod, node=node, victims=victims, told=message):
-                why = f"Preempted by pod {pod.uid} on node {node}"
-                return [
-                    _pod_event(pod, "Warning", "FailedScheduling", message),
-                    *(_pod_event(victim, "Normal", "Preempted", why) for victim in victims),
-                ]
-            case DelayPod(pod=pod, told=message):
-                if self._told.get(pod.uid) == message:
-                    return []
-                return [_pod_event(pod, "Warning", "FailedScheduling", message)]
-            case RejectPod(pod=pod, told=message):
-                return [_pod_event(pod, "Warning", "Rejected", message)]
-            case Complain(object=obj, told=message, reason=reason):
-                return [RecordEvent(BY_KIND[obj["apiVersion"], obj["kind"]], obj, "Warning", reason, message)]
-            case _:
-                assert_never(instruction)
-
-    def _remember(self, instructions: Sequence[Instruction]) -> None:
-        if len(self._told) > _MOST_TOLD:
-            self._told.clear()
-        for instruction in instructions:
-            if isinstance(instruction, DelayPod | RejectPod):
-                self._told[instruction.pod.uid] = instruction.told
-            elif not isinstance(instruction, Complain):
-                self._told.pop(instruction.pod.uid, None)
-
-
-def _waits(message: str, reason: str = "Unschedulable") -> Condition:
-    """Of a pod that has no node."""
-    return Condition("PodScheduled", "False", reason, message)
-
-
-def _pod_event(pod: PodRef, type_: str, reason: str, message: str) -> RecordEvent:
-    metadata = {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
-    return RecordEvent(POD, {"metadata": metadata}, type_, reason, message)

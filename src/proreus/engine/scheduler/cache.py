@@ -43,6 +43,8 @@ class Known:
     """The node on which others were evicted for it."""
     trouble: str = ""
     """What the scheduler cannot understand about it."""
+    has_volumes: bool = False
+    """It has claims, so that volumes that come and go concern it."""
 
     @property
     def key(self) -> str:
@@ -91,6 +93,14 @@ class SchedulerCache:
         for key in sorted(self._homeless.pop(node.name, ())):
             self._enter(self.pods[key])
         return True
+
+    def nodes(self) -> list[Node]:
+        """All that are there."""
+        return list(self._nodes.values())
+
+    def node(self, name: str) -> Node:
+        """One that is there."""
+        return self._nodes[name]
 
     def set_load(self, node: str, load: MeasuredLoad | None) -> None:
         """What was measured on a node; None: that is not known, or not true any more."""

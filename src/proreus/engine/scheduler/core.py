@@ -35,6 +35,7 @@ from proreus.engine.scheduler.instructions import (
     InstructionFailed,
     PreemptFor,
     RejectPod,
+    VolumeAction,
 )
 from proreus.engine.scheduler.messages import (
     DEVICES,
@@ -43,6 +44,7 @@ from proreus.engine.scheduler.messages import (
     annotation,
     annotation_text,
     devices_text,
+    nowhere,
     refusals_of,
     scheduled,
     unavailable,
@@ -74,11 +76,19 @@ class SchedulingOptions:
     """Whether policies from elsewhere run in processes of their own; in this one nothing holds them."""
     policy_folders: tuple[Path, ...] = ()
     """Where policies may lie that a ConfigMap, or the API, names by their path."""
+    trusted: tuple[str, ...] = ()
+    """Policies that the operator named besides what decides by default."""
+    follows_volumes: bool = False
+    """Whether volumes and claims are told of; else they are not looked at."""
+    budgets_by_status: bool = False
+    """Disruption budgets allow what their status says, as kube-scheduler takes it: somebody keeps that up to
+    date. Else what stands here is counted."""
 
     @property
     def folders(self) -> PolicyFolders:
         """What may be loaded for whoever names it, besides what decides by default."""
-        return PolicyFolders.of(self.policy_folders, self.models, (self.default.policy, self.default.shadow))
+        named = (self.default.policy, self.default.shadow, *self.trusted)
+        return PolicyFolders.of(self.policy_folders, self.models, named)
 
 
 class SchedulingCore(EventHandlers):
@@ -95,7 +105,10 @@ class SchedulingCore(EventHandlers):
         where one is missing, or leaves that to whoever reads `wanted` and hands them in."""
         self.options = options or SchedulingOptions()
         self._strangers, self._makes = strangers, makes
-        super().__init__(SchedulerCache(), Queue(), Schedulers({}, self.options.default, self.options.models))
+        schedulers = Schedulers({}, self.options.default, self.options.models)
+        super().__init__(SchedulerCache(), Queue(), schedulers)
+        self.budgets_by_status = self.options.budgets_by_status
+        self.follows_volumes = self.options.follows_volumes
         self.differences: dict[str, ShadowDifferences] = {}
         """By schedulerName, where there is a shadow."""
         self.counts: Counter[str] = Counter()
@@ -250,7 +263,9 @@ class SchedulingCore(EventHandlers):
             return self._to_wait(known, now, known.trouble)
         if not self.picture.has_nodes():
             return self._to_wait(known, now, "no nodes available to schedule pods")
-        chosen = self.schedulers.for_pod(known.scheduler, known.ref.uid)
+        if known.template.needs.refused:
+            return self._to_wait(known, now, nowhere(known.template.needs.refused, len(self.picture.nodes())))
+        chosen = self.schedulers.for_pod(known.scheduler, known.ref)
         assert chosen is not None, "others' pods are not queued"
         if isinstance(chosen, Untrained):
             return self._to_wait(known, now, chosen.told)
@@ -315,7 +330,7 @@ class SchedulingCore(EventHandlers):
     ) -> Instruction:
         """Steps 5 and 6; made: the answer, why another than the policy gave it, the shadow's answer."""
         answer, fallback, shadow = made
-        refusals = refusals_of(observation)
+        refusals = refusals_of(observation, known.template)
         match answer.decision:
             case model.Place(node=n, devices=devices):
                 nodes = observation.compiled.workload.nodes
@@ -357,7 +372,12 @@ class SchedulingCore(EventHandlers):
             known.devices = self.picture.cluster.devices_of(known.key)
             annotations[DEVICES] = devices_text(known.devices)
         self.counts["bound"] += 1
-        return BindPodTo(known.ref, node, annotations, scheduled(known.key, node, scores_told(decision)))
+        volumes: tuple[VolumeAction, ...] = ()
+        if known.has_volumes and known.template.needs.waits:
+            volumes = self.volumes.reserve(known.object, self.picture.node(node))
+            self._volumes_changed(now)
+        told = scheduled(known.key, node, scores_told(decision))
+        return BindPodTo(known.ref, node, annotations, told, volumes)
 
     def _to_preempt(
         self, known: Known, node: str, victims: Sequence[str], message: str, now: float

@@ -29,6 +29,8 @@ from proreus.engine.scheduler.node_load import Loads
 from proreus.engine.scheduler.pod_templates import Template, TemplateReader, parts_that_matter
 from proreus.engine.scheduler.profiles import Schedulers
 from proreus.engine.scheduler.queue import Queue
+from proreus.engine.scheduler.volumes import KINDS as VOLUME_KINDS
+from proreus.engine.scheduler.volumes import Volumes, claims_of, has_volumes
 from proreus.kube.default_spread import SPREADING
 from proreus.model.errors import InputError
 from proreus.model.pod import PodSpec
@@ -52,7 +54,9 @@ class EventHandlers(ABC):
     def __init__(self, picture: SchedulerCache, queue: Queue, schedulers: Schedulers) -> None:
         self.picture, self.queue, self.schedulers = picture, queue, schedulers
         self.complaints: list[Instruction] = []
+        self.budgets_by_status = self.follows_volumes = False
         self._reader = TemplateReader()
+        self.volumes = Volumes()
         self._loads = Loads()
         self._nodes: dict[str, bytes] = {}
         """What of each node matters here, as it was read last."""
@@ -81,6 +85,10 @@ class EventHandlers(ABC):
             case ObjectDeleted(kind="Lease", object=obj):
                 self._loads.forget(obj["metadata"]["name"])
                 self.picture.set_load(obj["metadata"]["name"], None)
+            case ObjectUpdated(kind=kind, object=obj) | ObjectDeleted(kind=kind, object=obj) if (
+                kind in VOLUME_KINDS
+            ):
+                self._volume_seen(kind, obj, now, gone=isinstance(event, ObjectDeleted))
             case ObjectUpdated(kind=kind, object=obj):
                 self._other_seen(kind, obj, now)
             case ObjectDeleted(kind=kind, object=obj):
@@ -122,17 +130,22 @@ class EventHandlers(ABC):
             if known is not None:
                 self._remove(known, now)
             was_ours = known is not None  # what we said of it then is not so any more
-            if not spec.get("schedulingGates") and (was_ours or not _told_of(status)):
+            untold = was_ours or not _told_of(status)
+            if self.schedulers.tells_unknown and not spec.get("schedulingGates") and untold:
                 patience = 0.0 if was_ours else PATIENCE
                 self._unclaimed[ref.key] = now + patience if due is None else due
             return
-        template, trouble = self._template(obj)
+        template, trouble = self.template_of(obj)
         if known is None:
             known = Known(ref, obj, template, scheduler, node, trouble=trouble)
+            known.has_volumes = self.follows_volumes and has_volumes(obj)
             self._first_seen(known, now)
         else:
+            before = known.trouble, known.template.needs.refused
             known.object, known.scheduler, known.trouble = obj, scheduler, trouble
             self._seen_again(known, template, node, now)
+            if not known.node and before != (trouble, template.needs.refused):
+                self.queue.put(known.key, known.priority, now)
 
     def _first_seen(self, known: Known, now: float) -> None:
         metadata, status = known.object["metadata"], known.object.get("status") or {}
@@ -154,6 +167,8 @@ class EventHandlers(ABC):
             self._wake_freed(freed, now)  # labels that others go by, or it is on its way out
             if not known.node:
                 self.queue.put(known.key, known.priority, now)
+        else:
+            known.template = template  # the same wishes; what its volumes are refused for may be another
         if not node:
             return  # it waits, or what was assumed has not been seen yet
         if node != known.node:
@@ -190,16 +205,46 @@ class EventHandlers(ABC):
         if obj is not None and _uid(obj) == ref.uid:
             self._unclaimed.setdefault(ref.key, now + PATIENCE)
 
-    def _template(self, obj: Object) -> tuple[Template, str]:
+    def template_of(self, obj: Object) -> tuple[Template, str]:
         """What a pod asks for, and what is wrong with it."""
         try:
-            return self._reader.pod(obj), ""
+            if not self.follows_volumes or not has_volumes(obj):
+                return self._reader.pod(obj), ""
+            needs = self.volumes.needs(obj, self._claims_elsewhere(obj))
+            return self._reader.pod_with_volumes(obj, needs), ""
         except (InputError, ValueError) as error:
             empty = PodSpec(Resources(), namespace=obj["metadata"]["namespace"])
             return Template(empty, None, by_namespaces=False), str(error)
 
+    def _claims_elsewhere(self, obj: Object) -> Iterator[str]:
+        """Claims of a pod's namespace that other pods on nodes use."""
+        metadata = obj["metadata"]
+        for known in self.picture.pods.values():
+            same = known.ref.namespace == metadata["namespace"] and known.ref.uid != metadata.get("uid", "")
+            if known.has_volumes and known.node and same:
+                yield from claims_of(known.object)
+
+    def _volume_seen(self, kind: str, obj: Object, now: float, *, gone: bool) -> None:
+        limited = self.volumes.limited()
+        self.volumes.see(kind, obj, gone=gone)
+        if kind == "CSINode":
+            for node in self.picture.nodes():
+                self.picture.set_node(self.volumes.with_limits(node))
+            self._volumes_changed(now, placed=self.volumes.limited() != limited)
+            self._wake_all(now)
+        else:
+            self._volumes_changed(now, placed=kind == "PersistentVolume")
+
+    def _volumes_changed(self, now: float, *, placed: bool = False) -> None:
+        """Pods with claims are read again; placed: those that have nodes, too."""
+        for known in [pod for pod in self.picture.pods.values() if pod.has_volumes]:
+            if placed or not known.node:
+                self._reread(known, now)
+
     def _reread(self, known: Known, now: float) -> None:
-        self._pod_seen(known.object if not known.assumed else _on_node(known), now)
+        assumed = known.assumed
+        self._pod_seen(_on_node(known) if assumed else known.object, now)
+        known.assumed = assumed  # it was only read again: the store has not shown it there
 
     # Nodes and the rest.
 
@@ -209,7 +254,7 @@ class EventHandlers(ABC):
             return  # a heartbeat
         self._nodes[name] = parts
         try:
-            node = self._reader.node(obj)
+            node = self.volumes.with_limits(self._reader.node(obj))
         except (InputError, ValueError) as error:
             self.complaints.append(Complain(obj, f"the scheduler cannot use this node: {error}"))
             self.picture.remove_node(name)
@@ -265,7 +310,11 @@ class EventHandlers(ABC):
             return self.picture.covered(namespace, selector) if expected is None else int(expected)
 
         try:
-            self.picture.set_budget(self._reader.budget(obj, covered))
+            budget = self._reader.budget(obj, covered)
+            if self.budgets_by_status:
+                allowed = (obj.get("status") or {}).get("disruptionsAllowed") or 0
+                budget = replace(budget, allowed=max(0, int(allowed)))
+            self.picture.set_budget(budget)
         except (InputError, ValueError) as error:
             self.complaints.append(Complain(obj, f"the scheduler cannot use this budget: {error}"))
 
@@ -318,6 +367,9 @@ class EventHandlers(ABC):
         freed = self._rows(known)
         self.picture.remove(known.key)
         self._wake_freed(freed, now)
+        if known.has_volumes:
+            self.volumes.release(known.ref.uid)
+            self._volumes_changed(now)
 
     def _off_its_node(self, known: Known, now: float) -> None:
         """A pod that was believed to be on a node is not."""
@@ -325,6 +377,8 @@ class EventHandlers(ABC):
         known.assumed, known.devices = False, 0
         self.picture.move(known, "")
         self._wake_freed(freed, now)
+        if self.volumes.release(known.ref.uid):
+            self._volumes_changed(now)
 
     def _rows(self, known: Known) -> tuple[int, int] | None:
         """The class of a pod and the row of its node, where it takes room on one."""

@@ -54,6 +54,18 @@ Event = ObjectUpdated | ObjectDeleted | InstructionFailed
 
 
 @dataclass(frozen=True, slots=True)
+class VolumeAction:
+    """A claim that gets its volume now that its pod has a node."""
+
+    namespace: str
+    claim: str
+    uid: str
+    """Of the claim."""
+    volume: str = ""
+    """One that is there and free; "": one is to be provisioned."""
+
+
+@dataclass(frozen=True, slots=True)
 class BindPodTo:
     """Write the pod's node down."""
 
@@ -62,6 +74,8 @@ class BindPodTo:
     annotations: Mapping[str, str]
     told: str
     """For the event `Scheduled`."""
+    volumes: tuple[VolumeAction, ...] = ()
+    """What is to be written for its claims first."""
 
 
 @dataclass(frozen=True, slots=True)

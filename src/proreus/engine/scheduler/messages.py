@@ -11,7 +11,9 @@ import msgspec
 import numpy as np
 
 from proreus.engine.scheduler.decider import Account, Fallback, LegalDecision
+from proreus.engine.scheduler.pod_templates import Template
 from proreus.engine.scheduler.shadow import effect_of
+from proreus.engine.scheduler.volumes import ATTACHABLE, volume_words
 from proreus.kernels.arrays import I8
 from proreus.model.decision import Decision, Place, Preempt, Reject
 from proreus.model.node import Node
@@ -81,10 +83,33 @@ class Refusals:
         return int(np.count_nonzero(self.codes == OK))
 
 
-def refusals_of(observation: PodObservation) -> Refusals:
+def refusals_of(observation: PodObservation, template: Template | None = None) -> Refusals:
     """Why nodes may not take the pod."""
     diagnosis = diagnose(observation)
-    return Refusals(diagnosis.codes, _reasons(observation, diagnosis))
+    reasons = _reasons(observation, diagnosis)
+    if template is not None and template.own_affinity is not None:
+        reasons = _with_volume_words(reasons, observation, diagnosis, template)
+    return Refusals(diagnosis.codes, reasons)
+
+
+def _with_volume_words(
+    reasons: dict[str, int], observation: PodObservation, diagnosis: Diagnosis, template: Template
+) -> dict[str, int]:
+    """Nodes that volumes forbid stand among those of the pod's affinity; they are told apart."""
+    own, counted = template.own_affinity, Counter(reasons)
+    assert own is not None
+    wanted, nodes = dict(template.spec.node_selector), observation.compiled.workload.nodes
+    for n in np.flatnonzero(diagnosis.codes == NODE_AFFINITY).tolist():
+        if words := volume_words(own, wanted, template.needs, nodes[n]):
+            counted[_WORDS[NODE_AFFINITY]] -= 1
+            counted[words] += 1
+    return {why: count for why, count in counted.items() if count}
+
+
+def nowhere(reason: str, nodes: int) -> str:
+    """Of a pod that no node can take for the same reason, whoever leaves."""
+    unhelpful = f"{nodes} {_WORDS[UNHELPFUL]}"
+    return f"0/{nodes} nodes are available: {reason}. preemption: 0/{nodes} nodes are available: {unhelpful}."
 
 
 def scheduled(pod: str, node: str, why: str) -> str:
@@ -216,5 +241,11 @@ def _reasons(observation: PodObservation, diagnosis: Diagnosis) -> dict[str, int
         names = [*observation.compiled.columns, GPU_RESOURCE]
         for column, count in enumerate(diagnosis.short.sum(axis=0).tolist()):
             if count:
-                reasons["Too many pods" if column == COL_PODS else f"Insufficient {names[column]}"] += count
+                reasons[_short_of(column, names[column])] += count
     return dict(reasons)
+
+
+def _short_of(column: int, name: str) -> str:
+    if column == COL_PODS:
+        return "Too many pods"
+    return "node(s) exceed max volume count" if name.startswith(ATTACHABLE) else f"Insufficient {name}"

@@ -17,6 +17,7 @@ import msgspec
 from proreus.data.cursor import Entry
 from proreus.data.json_tree import entry_of
 from proreus.engine.scheduler.instructions import Object
+from proreus.engine.scheduler.volumes import NO_NEEDS, VolumeNeeds, with_volumes
 from proreus.kube.budgets import read_budget
 from proreus.kube.default_spread import SPREADING, OwnerKey, selector_of, with_default_spread
 from proreus.kube.nodes import read_node
@@ -29,7 +30,7 @@ from proreus.kube.pods import (
     read_pod_spec,
 )
 from proreus.model.node import Node
-from proreus.model.pod import PodSpec
+from proreus.model.pod import NodeAffinity, PodSpec
 from proreus.model.resources import PODS
 from proreus.model.selectors import Selector
 from proreus.model.workload import DisruptionBudget
@@ -49,6 +50,10 @@ class Template:
     """Who owns the pod, where owners of its kind count for the scheduler's own spread constraints."""
     by_namespaces: bool
     """A term of it selects namespaces."""
+    needs: VolumeNeeds = NO_NEEDS
+    """Of its volumes; they are in the spec, too."""
+    own_affinity: NodeAffinity | None = None
+    """Without that of its volumes, where they have any."""
 
 
 class TemplateReader:
@@ -59,6 +64,8 @@ class TemplateReader:
         self._namespaces: dict[str, Mapping[str, str]] = {}
         self._selectors: dict[OwnerKey, Selector] = {}
         self._services: dict[tuple[str, str], dict[str, str]] = {}
+        self._with_volumes: dict[tuple[int, VolumeNeeds], tuple[Template, Template]] = {}
+        """By the template without them, which is kept, and what volumes ask for."""
 
     def pod(self, obj: Object) -> Template:
         """The template of a pod; an InputError says what the scheduler cannot understand about it."""
@@ -86,6 +93,20 @@ class TemplateReader:
             if template.owner is None or template.owner in self._selectors:
                 self._templates[key] = template
         return template
+
+    def pod_with_volumes(self, obj: Object, needs: VolumeNeeds) -> Template:
+        """The template of a pod whose volumes ask for that."""
+        plain = self.pod(obj)
+        if needs == NO_NEEDS:
+            return plain
+        key = (id(plain), needs)
+        if key not in self._with_volumes:
+            if len(self._with_volumes) >= _MOST_TEMPLATES:
+                self._with_volumes.clear()
+            spec = with_volumes(plain.spec, needs)
+            merged = replace(plain, spec=spec, needs=needs, own_affinity=plain.spec.node_affinity)
+            self._with_volumes[key] = (plain, merged)
+        return self._with_volumes[key][1]
 
     def node(self, obj: Object) -> Node:
         """The node; one that has not stated its size yet has room for nothing."""

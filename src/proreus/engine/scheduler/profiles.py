@@ -14,9 +14,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 from proreus.engine.objects.promotions import Promotion, deciding
 from proreus.engine.objects.scheduler_config import DEFAULT_SCHEDULER, NAME, NAMESPACE, Chosen
+from proreus.engine.scheduler.instructions import PodRef
 from proreus.policies.checkpoint import is_checkpoint
 from proreus.worlds.pods.policies.catalogue import POLICIES
 
@@ -50,10 +52,15 @@ class Schedulers:
     promotions: Mapping[str, Promotion] = field(default_factory=dict)
     """How far candidates have come."""
 
-    def for_pod(self, scheduler: str, uid: str) -> Chosen | Untrained | None:
+    tells_unknown: ClassVar[bool] = True
+    """Whether pods of schedulers that nobody goes by are told so."""
+
+    def for_pod(self, scheduler: str, pod: PodRef) -> Chosen | Untrained | None:
         """Who decides about that pod: the candidate, where it has come so far."""
         choice = self.named(scheduler)
-        return deciding(choice, self.promotions.get(scheduler), uid) if isinstance(choice, Chosen) else choice
+        if not isinstance(choice, Chosen):
+            return choice
+        return deciding(choice, self.promotions.get(scheduler), pod.uid)
 
     def named(self, scheduler: str) -> Chosen | Untrained | None:
         """Who decides for that schedulerName; None: it is somebody else's."""

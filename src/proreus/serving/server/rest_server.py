@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import threading
 from pathlib import Path
 
@@ -27,8 +28,15 @@ class RestServer:
         self._server: uvicorn.Server | None = None
         self._thread: threading.Thread | None = None
 
-    def start(self, host: str, port: int, credentials: tuple[Path, Path] | None = None) -> int:
-        """Listen; the port, where 0 was asked for. credentials: certificate and key."""
+    def start(
+        self,
+        host: str,
+        port: int,
+        credentials: tuple[Path, Path] | None = None,
+        clients: Path | None = None,
+    ) -> int:
+        """Listen; the port, where 0 was asked for. credentials: certificate and key; clients: who signs the
+        certificates of those that may ask, None: anyone may."""
         listening = listen(host, port)
         config = uvicorn.Config(
             self._app,
@@ -43,6 +51,8 @@ class RestServer:
             date_header=False,
             ssl_certfile=None if credentials is None else credentials[0],
             ssl_keyfile=None if credentials is None else credentials[1],
+            ssl_ca_certs=None if clients is None else str(clients),
+            ssl_cert_reqs=ssl.CERT_NONE if clients is None else ssl.CERT_REQUIRED,
         )
         server = self._server = _Server(config, self._app)
         failure: list[BaseException] = []

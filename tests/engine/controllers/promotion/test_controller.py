@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from proreus.engine.api.v1 import schedulers
-from proreus.engine.controllers.promotion.controller import Promoter, PromotionOptions
+from proreus.engine.controllers.promotion.controller import Promoter, PromotionOptions, RegistryRecords
 from proreus.engine.controllers.promotion.core import Evidence, GateOptions, LiveEvidence, begun
 from proreus.engine.controllers.promotion.evaluation import Case, weigh, weighing_apart
 from proreus.engine.leader_election import Term
@@ -53,7 +53,7 @@ class Bench:
         revision = (await registry.store.commit([], [Put("fence", b"")])).revision
         term = Term(Unchanged("fence", revision), lambda: self.lost.append(None))
         options = PromotionOptions("somebody:plays", 60.0, GateOptions(), self.weigh)
-        promoter = Promoter(registry, LoopTimers(loop_now().wall), term, options)
+        promoter = Promoter(RegistryRecords(registry, term), LoopTimers(loop_now().wall), options)
         task = asyncio.create_task(promoter.run())
         try:
             yield

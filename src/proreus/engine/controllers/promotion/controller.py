@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Mapping
 from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from proreus.engine.controllers.promotion.core import GateOptions, begun, counted, judged, not_judged
 from proreus.engine.controllers.promotion.evaluation import Case, Weigh, weighing_apart
@@ -28,7 +29,7 @@ from proreus.engine.store.log.store_log import payload_of
 from proreus.engine.store.protocol import StoreError
 from proreus.engine.trace.segments import PREFIX
 from proreus.engine.watch.informer import Informer
-from proreus.model.errors import ProreusError
+from proreus.model.errors import ProreusError, WorkError
 from proreus.policies.policy_folders import PolicyFolders
 
 _LOOK_SECONDS = 5.0
@@ -51,17 +52,71 @@ class PromotionOptions:
     """What may be loaded for whoever puts up a candidate."""
 
 
+class PromotionRecords(Protocol):
+    """Where it stands who is put up, how far they have come, and what happened to pods."""
+
+    async def choices(self) -> Mapping[str, Chosen]:
+        """Who decides for each schedulerName, and who is put up."""
+        ...
+
+    async def standing(self) -> dict[str, Promotion]:
+        """How far candidates have come."""
+        ...
+
+    async def write(self, promotions: dict[str, Promotion]) -> None:
+        """They have come so far; a StatusError or StoreError where that could not be written."""
+        ...
+
+    async def segments(self) -> list[bytes]:
+        """The trace, as `encode` made its parts."""
+        ...
+
+
+class RegistryRecords:
+    """In an engine's registry, written on the fence of a term."""
+
+    def __init__(self, registry: Registry, term: Term) -> None:
+        self._registry, self._term = registry, term
+
+    async def choices(self) -> Mapping[str, Chosen]:
+        """Of the ConfigMap of schedulers."""
+        return read_chosen(await self._config_map(CHOICES)).chosen
+
+    async def standing(self) -> dict[str, Promotion]:
+        """Of the ConfigMap of promotions."""
+        return read_promotions(await self._config_map(NAME))
+
+    async def write(self, promotions: dict[str, Promotion]) -> None:
+        """Into the same."""
+        data, named = written(promotions), {"metadata": {"name": NAME, "namespace": NAMESPACE}}
+        try:
+            await self._registry.create_or_edit(
+                CONFIG_MAP, named, lambda standing: {**standing, "data": data}, self._term.fence
+            )
+        except Fenced:
+            self._term.fenced()
+
+    async def segments(self) -> list[bytes]:
+        """Of the store."""
+        return [payload_of(entry) for entry in (await self._registry.store.list(PREFIX)).entries]
+
+    async def _config_map(self, name: str) -> dict[str, Any] | None:
+        try:
+            return await self._registry.get(CONFIG_MAP, NAMESPACE, name)
+        except NotFound:
+            return None
+
+
 class Promoter:
     def __init__(
         self,
-        registry: Registry,
+        records: PromotionRecords,
         timers: Timers,
-        term: Term,
         options: PromotionOptions | None = None,
         pods: Informer | None = None,
     ) -> None:
-        """pods: whence is heard how many have come."""
-        self._registry, self._timers, self._term = registry, timers, term
+        """pods: whence is heard how many have come; or tell it yourself, with `pod_came`."""
+        self._records, self._timers = records, timers
         self._options = options or PromotionOptions()
         self._came: dict[str, deque[float]] = {}
         """When the last pods of each schedulerName were made."""
@@ -79,20 +134,15 @@ class Promoter:
         while True:
             try:
                 await self._look(weigh)
-            except Fenced:
-                self._term.fenced()
-            except (StatusError, StoreError) as error:
+            except (StatusError, StoreError, WorkError) as error:
                 _log.warning("judging candidates: %s; trying again", error)
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def _look(self, weigh: Weigh) -> None:
         """One look at all candidates."""
-        chosen = {
-            name: choice
-            for name, choice in read_chosen(await self._config_map(CHOICES)).chosen.items()
-            if choice.candidate
-        }
-        standing = read_promotions(await self._config_map(NAME))
+        choices = await self._records.choices()
+        chosen = {name: choice for name, choice in choices.items() if choice.candidate}
+        standing = await self._records.standing()
         now = self._timers.wall()
         promotions: dict[str, Promotion] = {}
         for name, choice in chosen.items():
@@ -100,7 +150,7 @@ class Promoter:
             promotion = known if known is not None and known.is_of(choice) else begun(choice, now)
             promotions[name] = counted(promotion, self._came_since(name, promotion.since), self._options.gate)
         if promotions != standing:
-            await self._write(promotions)
+            await self._records.write(promotions)
         if not self._options.play:
             return
         for name, promotion in promotions.items():
@@ -110,35 +160,26 @@ class Promoter:
 
     def _pod_heard(self, event: ObjectEvent) -> None:
         if event.type == "ADDED":
-            name = str(event.object["spec"].get("schedulerName") or DEFAULT_SCHEDULER)
-            made = parse_timestamp(event.object["metadata"]["creationTimestamp"])
-            self._came.setdefault(name, deque(maxlen=self._options.gate.least_pods)).append(made)
+            self.pod_came(event.object)
+
+    def pod_came(self, pod: Mapping[str, Any]) -> None:
+        """A pod that was not there before."""
+        name = str(pod["spec"].get("schedulerName") or DEFAULT_SCHEDULER)
+        made = parse_timestamp(pod["metadata"]["creationTimestamp"])
+        self._came.setdefault(name, deque(maxlen=self._options.gate.least_pods)).append(made)
 
     def _came_since(self, name: str, since: float) -> int:
         return sum(made >= int(since) for made in self._came.get(name, ()))  # whole seconds, as objects say
 
     async def _judge(self, name: str, chosen: Chosen, promotion: Promotion, weigh: Weigh) -> None:
-        entries = (await self._registry.store.list(PREFIX)).entries
         options = self._options
         case = Case(name, chosen, promotion, self._timers.wall(), options.play, options.folders)
         try:
-            evidence = await weigh([payload_of(entry) for entry in entries], case)
+            evidence = await weigh(await self._records.segments(), case)
             after = judged(promotion, evidence, case.now, options.gate)
         except (ProreusError, ImportError, BrokenExecutor) as error:
             _log.warning("judging %s: %s", chosen.candidate, error)
             after = not_judged(promotion, str(error), case.now)
         if after.stage != promotion.stage:
             _log.info("%s: %s is at %s: %s", name, chosen.candidate, after.stage, after.told)
-        await self._write({**read_promotions(await self._config_map(NAME)), name: after})
-
-    async def _config_map(self, name: str) -> dict[str, Any] | None:
-        try:
-            return await self._registry.get(CONFIG_MAP, NAMESPACE, name)
-        except NotFound:
-            return None
-
-    async def _write(self, promotions: dict[str, Promotion]) -> None:
-        data, named = written(promotions), {"metadata": {"name": NAME, "namespace": NAMESPACE}}
-        await self._registry.create_or_edit(
-            CONFIG_MAP, named, lambda standing: {**standing, "data": data}, self._term.fence
-        )
+        await self._records.write({**await self._records.standing(), name: after})

@@ -31,7 +31,7 @@ from proreus.worlds.pods.policies.vector.model import SHIPPED
 from proreus.worlds.pods.policies.vector.served_model import ServedVector
 
 Tie = Literal["default", "ordered", "random", "rotating"]
-KubeVersion = Literal["1.34", "1.35", "1.36"]
+KubeVersion = Literal["1.20", "1.34", "1.35", "1.36"]
 Strategy = Literal["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"]
 LoadScore = Literal["none", "target", "risk"]
 
@@ -41,6 +41,8 @@ _STRATEGIES = {
     "MostAllocated": c.MOST_ALLOCATED,
     "RequestedToCapacityRatio": c.REQUESTED_TO_CAPACITY,
 }
+_KUBE_WEIGHTS = {20: (1, 1, 1, 2, 1, 1, 1)}
+"""Of taints, node affinity, fit, spread, pod affinity, balance and images, where they were not today's."""
 _PLANS_WITH = "learned"
 """The policy that plays a planner's futures, where none is named."""
 
@@ -122,7 +124,7 @@ def _kube(plus: bool) -> Maker:
                 minor=minor,
                 strategy=_STRATEGIES[options.kube_strategy],
                 percentage=options.kube_percentage,
-                weights=(3, 2, 1, 2, 2, 1, 1, *extra),
+                weights=(*_KUBE_WEIGHTS.get(minor, (3, 2, 1, 2, 2, 1, 1)), *extra),
                 load=(options.load_target, options.load_margin, options.load_sensitivity),
             )
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -186,6 +187,12 @@ _MILLI, _BYTES_OF_GIB = 1000.0, float(1 << 30)
 
 def prices_of(nodes: Nodes) -> F64:
     """float64[N], dollars an hour."""
-    cores, gib = nodes.allocatable[:, COL_CPU] / _MILLI, nodes.allocatable[:, COL_MEMORY] / _BYTES_OF_GIB
-    prices: F64 = CORE * cores + GIB * gib + GPU * nodes.gpu_count
+    prices: F64 = hourly_price(
+        nodes.allocatable[:, COL_CPU], nodes.allocatable[:, COL_MEMORY], nodes.gpu_count
+    )
     return prices
+
+
+def hourly_price(cpu: Any, memory: Any, gpus: Any) -> Any:
+    """Dollars an hour of thousandths of cores, bytes and GPUs; numbers or arrays."""
+    return CORE * (cpu / _MILLI) + GIB * (memory / _BYTES_OF_GIB) + GPU * gpus

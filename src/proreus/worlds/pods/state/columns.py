@@ -113,6 +113,7 @@ class Budgets(NamedTuple):
     selects: Bool  # [B, C]
     min_available: I64  # [B] -1 when the bound is max_unavailable
     max_unavailable: I64  # [B] -1 when the bound is min_available
+    allowed: I64  # [B] told by whoever keeps the budget, -1 when nobody does
 
 
 @packable

@@ -197,6 +197,7 @@ def _budgets(budgets: Sequence[DisruptionBudget], specs: Sequence[PodSpec]) -> B
         selects=np.array(selects, dtype=np.bool_).reshape(len(budgets), len(specs)),
         min_available=np.array([bound(b.min_available) for b in budgets], dtype=np.int64),
         max_unavailable=np.array([bound(b.max_unavailable) for b in budgets], dtype=np.int64),
+        allowed=np.array([bound(b.allowed) for b in budgets], dtype=np.int64),
     )
 
 

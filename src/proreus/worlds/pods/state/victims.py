@@ -28,6 +28,8 @@ _VIOLATING_VICTIM = 4
 @compiled
 def allowed_disruptions(cluster: Cluster, state: State, b: int) -> int:
     """How many pods of budget b may be disturbed now; those that wait for a node are disturbed already."""
+    if cluster.budgets.allowed[b] >= 0:
+        return cluster.budgets.allowed[b]
     healthy, wanted = state.healthy[b], cluster.budgets.min_available[b]
     if cluster.budgets.max_unavailable[b] >= 0:
         wanted = max(state.expected[b], healthy) - cluster.budgets.max_unavailable[b]

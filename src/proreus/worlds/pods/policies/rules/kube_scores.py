@@ -19,6 +19,8 @@ from proreus.worlds.pods.state.columns import Cluster, State
 from proreus.worlds.pods.state.legality import counts_for_spread, has_spread_keys
 
 _TOP = 100
+OLD_MINOR = 20
+"""Up to 1.20 balance and spread were scored otherwise."""
 # The plugins of `kube_plus` alone.
 _PLUS = (cols.GPU_FRAGMENTATION, cols.NETWORK_AND_DISK, cols.LOAD_PACKING, cols.LOAD_RISK)
 
@@ -109,7 +111,9 @@ def _own_scores(cluster: Cluster, state: State, rule: PodRule, c: int, nodes: I6
         used = (scored[n, 0] + scoring[0], scored[n, 1] + scoring[1])
         parts[cols.FIT, i] = fit_score(strategy, ratio_shape, room, used)
         parts[cols.BALANCED, i] = 0
-        if balances:
+        if minor <= OLD_MINOR:
+            parts[cols.BALANCED, i] = old_balanced_score(room, used)
+        elif balances:
             held = (room[0] - free[n, 0], room[1] - free[n, 1])
             parts[cols.BALANCED, i] = balanced_score(minor, room, held, (asked_cpu, asked_memory))
         parts[cols.IMAGES, i] = image[shape, n]
@@ -216,6 +220,14 @@ def balanced_score(minor: int, room: tuple[int, int], held: tuple[int, int], ask
 
 
 @compiled
+def old_balanced_score(room: tuple[int, int], used: tuple[int, int]) -> int:
+    """NodeResourcesBalancedAllocation of 1.20, by (cpu, memory) with what is unstated counted by default."""
+    if used[0] >= room[0] or used[1] >= room[1]:
+        return 0
+    return int((1.0 - abs(used[0] / room[0] - used[1] / room[1])) * _TOP)
+
+
+@compiled
 def _taints(cluster: Cluster, rule: PodRule, shape: int, nodes: I64, feasible: int) -> None:
     repelled = cluster.shapes.repelled
     most = 0
@@ -271,7 +283,8 @@ def _spread(cluster: Cluster, state: State, rule: PodRule, c: int, nodes: I64, f
     terms = cluster.terms
     first, last = terms.spread_start[c], terms.spread_start[c + 1]
     soft = False
-    strict = False  # nodes must have every key, unless all constraints are the scheduler's own
+    # Nodes must have every key, unless all constraints are the scheduler's own; in 1.20 even then.
+    strict = rule.minor <= OLD_MINOR
     for e in range(first, last):
         soft = soft or not terms.spread_hard[e]
         strict = strict or not terms.spread_default[e]
@@ -291,10 +304,11 @@ def _spread(cluster: Cluster, state: State, rule: PodRule, c: int, nodes: I64, f
         if not terms.spread_hard[e]:
             _add_spread(cluster, state, rule, (c, e), nodes, (feasible, counted, strict))
 
+    half = 0.0 if rule.minor <= OLD_MINOR else 0.5
     least, most = -1, 0
     for i in range(feasible):
         if not math.isnan(raw[i]):
-            rounded = math.floor(raw[i] + 0.5)
+            rounded = math.floor(raw[i] + half)
             least = rounded if least < 0 else min(least, rounded)
             most = max(most, rounded)
     for i in range(feasible):
@@ -303,7 +317,7 @@ def _spread(cluster: Cluster, state: State, rule: PodRule, c: int, nodes: I64, f
         elif most == 0:
             parts[cols.SPREAD, i] = _TOP
         else:
-            parts[cols.SPREAD, i] = _TOP * (most + least - math.floor(raw[i] + 0.5)) // most
+            parts[cols.SPREAD, i] = _TOP * (most + least - math.floor(raw[i] + half)) // most
 
 
 @compiled

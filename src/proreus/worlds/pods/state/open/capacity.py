@@ -123,6 +123,7 @@ _LAYOUT: dict[type[Any], dict[str, _Column]] = {
         "selects": _Column("BC", np.bool_),
         "min_available": _Column("B", spare=-1),
         "max_unavailable": _Column("B", spare=-1),
+        "allowed": _Column("B", spare=-1),
     },
     State: {
         "free": _Column("NR"),

@@ -267,6 +267,7 @@ class OpenCluster:
         columns = self._room.budgets
         columns.min_available[b] = bound(budget.min_available)
         columns.max_unavailable[b] = bound(budget.max_unavailable)
+        columns.allowed[b] = bound(budget.allowed)
         columns.selects[b] = [protects(budget, spec) for spec in self._classes.specs]
         self._bind()
         count_budget(self._cluster, self._state, b, _QUESTION + 1)

@@ -1,0 +1,1 @@
+"""Replicas of Deployments by any controller of the world `inference`, in clusters without KEDA."""

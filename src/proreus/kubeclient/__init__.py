@@ -1,0 +1,1 @@
+"""Asks somebody else's Kubernetes API: configuration, HTTP, lists and watches, leases. Knows no world."""

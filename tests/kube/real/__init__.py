@@ -1,0 +1,1 @@
+"""What a real kube-apiserver and kube-scheduler judge: `make test-kube`."""
