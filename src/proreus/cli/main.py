@@ -75,7 +75,7 @@ VERBS: dict[str, tuple[str, str, str]] = {
     "demo": ("proreus.cli.demo", "compare the strongest rules and open the way to a report", "proreus demo"),
     "up": (
         "proreus.cli.up",
-        "run a cluster here: API, agents, this machine or simulated nodes, a status page",
+        "run a cluster here: API, agents, this machine or simulated nodes, a dashboard",
         "proreus up",
     ),
     "down": ("proreus.cli.down", "end the cluster that runs here, and its containers", "proreus down"),
