@@ -52,6 +52,11 @@ VERBS: dict[str, tuple[str, str, str]] = {
         "answer decisions over REST and gRPC, and learn from what comes of them",
         "proreus serve rest --state_dim 14 --action_dim 16",
     ),
+    "dashboard": (
+        "proreus.cli.dashboard",
+        "look at training runs, comparisons and models, and play with policies, in a browser",
+        "proreus dashboard runs",
+    ),
     "bench": (
         "proreus.cli.bench",
         "print the speed claims beside their peers",

@@ -32,7 +32,7 @@ class PlaygroundLimits:
     """Runs that wait for a process."""
     each: int = 4
     """Of one client that wait or play."""
-    seconds: float = 240.0
+    seconds: float = 600.0
     """That a run may take; where kernels are compiled first, that is most of it."""
     answer_bytes: int = 16 * 1024 * 1024
     kept_bytes: int = 64 * 1024 * 1024

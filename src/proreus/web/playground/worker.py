@@ -57,7 +57,8 @@ def _world_entry(world: World) -> dict[str, Any]:
                 "name": preset,
                 "policies": policies,
                 "main": shown,
-                "varies": isinstance(scenario, Variable),
+                "load": _varies(scenario, Variation(load=2)),
+                "without": _varies(scenario, Variation(without=frozenset({0}))),
                 "remarks": list(scenario.headings.remarks),
             }
         )
@@ -69,6 +70,16 @@ def _world_entry(world: World) -> dict[str, Any]:
         "place": words.place,
         "scenarios": scenarios,
     }
+
+
+def _varies(scenario: Scenario, variation: Variation) -> bool:
+    if not isinstance(scenario, Variable):
+        return False
+    try:
+        scenario.varied(variation)
+    except UsageError:
+        return False
+    return True
 
 
 def _is_plain(name: str) -> bool:

@@ -23,7 +23,7 @@ function place() {
   const parts = location.hash.replace(/^#\/?/, "").split("/").filter(Boolean).map((part) => {
     try { return decodeURIComponent(part); } catch { return part; }
   });
-  const home = about.cluster ? "cluster" : about.models?.length || about.runs ? "learning" : "playground";
+  const home = about.cluster ? "cluster" : about.service || about.models?.length || about.runs ? "learning" : "playground";
   return parts[0] in PAGES ? parts : [home];
 }
 
@@ -79,7 +79,7 @@ export function show() {
   document.title = `Proreus · ${t(`nav.${UNDER[page] ?? page}`)}`;
   if (failed) { askForToken(failed); return; }
   const needs = ["cluster", "decisions", "node", "pod", "workload"].includes(page);
-  if (needs && !about.cluster && !(page === "decisions" && about.models?.length)) {
+  if (needs && !about.cluster && !(page === "decisions" && about.service)) {
     main.replaceChildren(el("section", { class: "card" }, el("h2", null, t(`nav.${UNDER[page] ?? page}`)), el("p", null, t("none.cluster")), el("pre", null, "proreus up --nodes 20")));
     return;
   }

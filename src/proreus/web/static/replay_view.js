@@ -42,7 +42,7 @@ export function replayView(replays, { title = "", told } = {}) {
   };
   const root = el("div", { class: "replay" }, buttons, el("figure", { tabindex: "0", "aria-label": title || t("player.title") },
     el("figcaption", null, el("span", null, title), saveButtons({ name: title || "replay", picture: () => drawn, rows })),
-    el("p", { class: "moment", "aria-live": "polite" }), el("div", { class: "tall-box" }, drawn), el("p", { class: "soft small keys" }),
+    el("p", { class: "moment", "aria-live": "polite" }), el("div", { class: "tall-box", tabindex: "0", role: "region", "aria-label": title || t("player.title") }, drawn), el("p", { class: "soft small keys" }),
     el("div", { class: "buttons controls" }, el("button", { type: "button", class: "back" }, t("player.back")), el("button", { type: "button", class: "play" }, t("player.play")),
       el("button", { type: "button", class: "on" }, t("player.on")), el("input", { type: "range", min: "0", value: "0", "aria-label": t("player.frame") }))));
   // Drawn to the width it has, so only once it stands in the page.

@@ -33,7 +33,7 @@ function measuresTable(results) {
     return [el("td", null, measure.name === deciding ? el("b", null, measure.title) : measure.title, measure.unit ? el("small", { class: "soft" }, ` ${measure.unit}`) : "", el("span", { class: "soft", title: t(`better.${measure.better}`) }, measure.better === "higher" ? " ↑" : " ↓")), ...cells];
   });
   const csv = saveButtons({ name: "measures", rows: () => [["measure", "unit", ...results.map((result) => result.policy)], ...names.map((measure) => [measure.name, measure.unit, ...results.map((result) => value(result, measure.name) ?? "")])] });
-  return [csv, el("div", { class: "scroll" }, table([t("run.measure"), ...results.map((result) => result.policy)], rows))];
+  return [csv, el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": t("run.measures") }, table([t("run.measure"), ...results.map((result) => result.policy)], rows))];
 }
 
 // Shows the results in root; returns {stop, position}.
@@ -66,7 +66,7 @@ export function runView(root, results, { speed = () => 1, from = 0, boxes } = {}
     card(t("run.side"), { class: "full" }, facts, results.map((result) => result.remark && el("p", { class: "soft small" }, `${result.policy}: ${result.remark}`)), controls, boxes?.(), el("div", { class: "side" }, views.map((view) => view.root))),
     gantts.length ? card(t("gantt.title"), { class: "full" }, el("div", { class: "side" }, gantts.map((chart) => chart.root))) : null,
     card(t("run.measures"), { class: "half" }, ...measuresTable(results)),
-    card(t("run.curves"), { class: "half" }, el("div", { class: "tall-box" }, keys.map((curve) => {
+    card(t("run.curves"), { class: "half" }, el("div", { class: "tall-box", tabindex: "0", role: "region", "aria-label": t("run.curves") }, keys.map((curve) => {
       const { x, series } = merged(results, curve.key);
       return lineChart({ title: curve.title, unit: curve.unit, xTitle: t("run.time"), x, series, zero: true }).root;
     }))),

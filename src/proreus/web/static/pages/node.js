@@ -8,7 +8,7 @@ import { ask } from "../server.js";
 import { failure, pairs } from "./objects.js";
 
 export function node(root, [name]) {
-  const totals = el("div", { class: "totals" }), state = el("span", { class: "tag" }), facts = el("div"), events = el("div", { class: "scroll" });
+  const totals = el("div", { class: "totals" }), state = el("span", { class: "tag" }), facts = el("div"), events = el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": t("events.title") });
   const pods = podTable({ fixed: (row) => row[POD.node] === name, tall: 320 });
 
   function draw() {

@@ -47,12 +47,12 @@ export function playground(root) {
 
   // Boxes can be dragged out of the picture, or chosen from a list by who does not drag.
   function outside(results) {
-    const can = chosenScenario()?.varies, names = results[0].boxes;
+    const can = chosenScenario() ?? {}, names = results[0].boxes;
     const place = chosenWorld()?.place ?? "";
-    const load = el("button", { type: "button", class: "load", disabled: !can, "aria-pressed": String(kept.load > 1), on: { click: () => { kept.load = kept.load > 1 ? 1 : 2; run(view?.share ?? 0); } } }, kept.load > 1 ? t("play.usual") : t("play.double"));
+    const load = el("button", { type: "button", class: "load", disabled: !can.load, "aria-pressed": String(kept.load > 1), on: { click: () => { kept.load = kept.load > 1 ? 1 : 2; run(view?.share ?? 0); } } }, kept.load > 1 ? t("play.usual") : t("play.double"));
     const pick = el("select", { "aria-label": t("play.pick", { place }) }, names.filter((name) => !kept.without.includes(name)).slice(0, 1000).map((name) => el("option", { value: name }, name)));
-    const take = el("button", { type: "button", class: "take-out", disabled: !can || !names.length, on: { click: () => out(pick.value) } }, t("play.out"));
-    const zone = el("div", { class: "drop-zone", hidden: !can }, t("play.drop", { place }), el("ul", { class: "chips" }, kept.without.map((name) => el("li", null, name, el("button", { type: "button", "aria-label": t("play.back", { name }), on: { click: () => { kept.without = kept.without.filter((one) => one !== name); run(view?.share ?? 0); } } }, "×")))));
+    const take = el("button", { type: "button", class: "take-out", disabled: !can.without || !names.length, on: { click: () => out(pick.value) } }, t("play.out"));
+    const zone = el("div", { class: "drop-zone", hidden: !can.without }, t("play.drop", { place }), el("ul", { class: "chips" }, kept.without.map((name) => el("li", null, name, el("button", { type: "button", "aria-label": t("play.back", { name }), on: { click: () => { kept.without = kept.without.filter((one) => one !== name); run(view?.share ?? 0); } } }, "×")))));
     return el("div", { class: "buttons vary" }, load, pick, take, zone);
   }
 

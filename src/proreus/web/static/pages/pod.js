@@ -11,7 +11,7 @@ const DECISION = "proreus.io/decision", TAIL = 200;
 
 export function pod(root, [namespace, name]) {
   const path = `api/v1/namespaces/${encodeURIComponent(namespace)}/pods/${encodeURIComponent(name)}`;
-  const head = el("h2"), facts = el("div"), time = el("div"), why = el("div"), events = el("div", { class: "scroll" });
+  const head = el("h2"), facts = el("div"), time = el("div"), why = el("div"), events = el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": t("events.title") });
   const log = el("pre", { class: "log", tabindex: "0", role: "region", "aria-label": t("pod.log") }), container = el("select", { "aria-label": t("pod.container"), on: { change: () => readLog() } });
 
   let bound = false;

@@ -21,22 +21,22 @@ export function serviceDecisions(root) {
   let gone = false, timer = 0, before = null;
   const rates = lineChart({ title: t("service.rate"), unit: "1/s", xTitle: t("decisions.time"), xText: (at) => new Date(at).toLocaleTimeString(), x: [], series: [{ name: t("service.rate"), values: [] }], zero: true });
   const times = lineChart({ title: t("service.mean"), unit: "ms", xTitle: t("decisions.time"), xText: (at) => new Date(at).toLocaleTimeString(), x: [], series: [{ name: t("service.mean"), values: [] }], zero: true });
-  const counts = el("div", { class: "scroll" });
+  const counts = el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": t("service.counts") });
   const history = [];
   async function look() {
     if (gone) return;
     try {
       const told = samples(await ask("metrics", { as: "text" })), now = Date.now();
-      const sum = (wanted) => told.filter(([name]) => wanted.test(name)).reduce((total, [, , value]) => total + value, 0);
-      const made = sum(/^proreus_decisions_total$/), seconds = told.filter(([name, labels]) => /_seconds_sum$/.test(name) && labels.part !== "model").reduce((total, [, , value]) => total + value, 0), timed = told.filter(([name, labels]) => /_seconds_count$/.test(name) && labels.part !== "model").reduce((total, [, , value]) => total + value, 0);
+      const sum = (wanted) => told.filter(([name, labels]) => name === wanted && labels.part === "whole").reduce((total, [, , value]) => total + value, 0);
+      const made = sum("proreus_request_seconds_count"), seconds = sum("proreus_request_seconds_sum");
       if (before) {
-        const lasted = (now - before.now) / 1000, asked = timed - before.timed;
+        const lasted = (now - before.now) / 1000, asked = made - before.made;
         history.push([now, Math.max(0, (made - before.made) / lasted), asked > 0 ? (seconds - before.seconds) / asked * 1000 : null]);
         history.splice(0, history.length - KEPT);
         rates.update({ x: history.map((one) => one[0]), series: [{ name: t("service.rate"), values: history.map((one) => one[1]) }] });
         times.update({ x: history.map((one) => one[0]), series: [{ name: t("service.mean"), values: history.map((one) => one[2]) }] });
       }
-      before = { now, made, seconds, timed };
+      before = { now, made, seconds };
       const shown = told.filter(([name]) => /^proreus_.*_total$/.test(name));
       counts.replaceChildren(table([t("service.what"), t("service.of"), t("service.count")], shown.map(([name, labels, value]) => [name.replace(/^proreus_|_total$/g, ""), Object.entries(labels).map(([label, given]) => `${label} ${given}`).join(", "), figure(value, 0)])));
     } catch (error) { if (!gone) counts.replaceChildren(failure(error)); }

@@ -10,7 +10,7 @@ import { failure, pairs } from "./objects.js";
 const PATHS = { Deployment: ["apis/apps/v1", "deployments"], ReplicaSet: ["apis/apps/v1", "replicasets"], Job: ["apis/batch/v1", "jobs"] };
 
 export function workload(root, [kind, namespace, name]) {
-  const facts = el("div"), events = el("div", { class: "scroll" }), below = el("div");
+  const facts = el("div"), events = el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": t("events.title") }), below = el("div");
   const owners = new Set([`${kind}/${name}`]);
   let pods = podTable({ fixed: (row) => row[POD.namespace] === namespace && owners.has(row[POD.owner]), tall: 320 });
   const place = el("div", { class: "full" }, pods.root);

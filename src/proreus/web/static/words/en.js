@@ -242,7 +242,7 @@ export default {
   "stage.all": "for all pods",
   "stage.refused": "refused",
   "service.title": "Decisions of the service",
-  "service.rate": "Decisions a second",
+  "service.rate": "Requests a second",
   "service.mean": "Mean time of a request",
   "service.counts": "Counted since the start",
   "service.what": "what",

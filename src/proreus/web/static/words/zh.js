@@ -242,7 +242,7 @@ export default {
   "stage.all": "用于全部 Pod",
   "stage.refused": "已拒绝",
   "service.title": "服务的决策",
-  "service.rate": "每秒决策数",
+  "service.rate": "每秒请求数",
   "service.mean": "请求平均用时",
   "service.counts": "启动以来的计数",
   "service.what": "项目",
