@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 NIGHTLY = (
+    # A large cluster before a browser takes a minute; the small one stays.
+    "web/test_at_scale.py::test_nodes_are_painted_soon_and_updates_are_cheap[large]",
     # Ray takes ten seconds to begin, and half a minute to notice that somebody died. pods/test_distributed
     # stays.
     "cli/test_ray.py::",

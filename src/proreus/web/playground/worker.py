@@ -91,13 +91,13 @@ def run(question: dict[str, Any]) -> dict[str, Any]:
     world = _listed_world(question.get("world"))
     name, policy_name, seed = question.get("scenario"), question.get("policy"), question.get("seed")
     if name not in world.presets:
-        raise UsageError(f"{world.name}: no scenario of the playground is called {name!r}")
+        raise UsageError(f"{world.name}: no scenario of the playground is called {str(name)[:80]!r}")
     if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < SEEDS:
         raise UsageError("a seed is a whole number from 0 on")
     scenario = world.flags().chosen(name)
     policies = world.policies(scenario)
-    if policy_name not in dict(policies.describe()):
-        raise UsageError(f"{world.name}: no policy of the catalogue is called {policy_name!r}")
+    if not isinstance(policy_name, str) or policy_name not in dict(policies.describe()):
+        raise UsageError(f"{world.name}: no policy of the catalogue is called {str(policy_name)[:80]!r}")
     varied, boxes = _varied(scenario, question, seed)
     work = varied.load(seed)
     played = world.play(varied, work, policies.make(policy_name, None, seed), seed, picture=True)
@@ -114,9 +114,9 @@ def run(question: dict[str, Any]) -> dict[str, Any]:
 
 
 def _listed_world(name: object) -> World:
-    if name not in registered():
-        raise UsageError(f"there is no world {name!r}")
-    return world_of(str(name))
+    if not isinstance(name, str) or name not in registered():
+        raise UsageError(f"there is no world {str(name)[:80]!r}")
+    return world_of(name)
 
 
 def _varied(scenario: Scenario, question: dict[str, Any], seed: int) -> tuple[Scenario, list[str]]:

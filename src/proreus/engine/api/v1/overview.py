@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +22,7 @@ from proreus.model.resources import CPU, MEMORY, PODS
 
 _DECISIONS_KEPT = 200
 _QUEUE_SHOWN = 50
+_NODES_FIRST_SECONDS = 0.1
 _ENDED = ("Succeeded", "Failed")
 _GPU = "nvidia.com/gpu"
 _SHOWN = ((CPU, "cpu", 1000.0), (MEMORY, "memory", 1.0), (_GPU, "gpu", 1.0))
@@ -105,11 +106,34 @@ class Overview:
 
     async def look(self) -> None:
         """Begin to watch, where that is not done; returns once what stands is known."""
-        if not self._tasks:
-            self._tasks = [asyncio.create_task(informer.run()) for informer in self._informers]
-            self._tasks.append(asyncio.create_task(self.events.run()))
+        self._begin()
         for informer in self._informers:
             await informer.synced.wait()
+
+    async def look_at_nodes(self) -> None:
+        """The same, but returns once nodes are known; pods may come to them."""
+        self._begin()
+        await self._informers[0].synced.wait()
+
+    @property
+    def synced(self) -> bool:
+        """Whether what stands is known."""
+        return all(informer.synced.is_set() for informer in self._informers)
+
+    def _begin(self) -> None:
+        if not self._tasks:
+            nodes, *others = self._informers
+            later = (*(informer.run for informer in others), self.events.run)
+            self._tasks = [
+                asyncio.create_task(nodes.run()),
+                *(asyncio.create_task(self._after_nodes(run)) for run in later),
+            ]
+
+    async def _after_nodes(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Tens of thousands of pods take seconds to be read: whoever looks sees the nodes meanwhile."""
+        await self._informers[0].synced.wait()
+        await asyncio.sleep(_NODES_FIRST_SECONDS)
+        await run()
 
     async def stop(self) -> None:
         """Watch no more."""

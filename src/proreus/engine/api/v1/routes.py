@@ -226,8 +226,9 @@ class V1Routes:
 
     async def _events(self, asked: ApiRequest) -> Stream:
         self._followers.check(asked.client)
-        await self._overview.look()
-        told = self._told(asked.client, pods=asked.flag("pods"))
+        pods = asked.flag("pods")
+        await (self._overview.look_at_nodes() if pods else self._overview.look())
+        told = self._told(asked.client, pods=pods)
         return Stream(told, b"text/event-stream", may_refuse=True)
 
     async def _told(self, client: str, *, pods: bool) -> AsyncGenerator[bytes, None]:
@@ -270,6 +271,7 @@ class V1Routes:
         return {
             "version": __version__,
             "started": self._started,
+            "synced": self._overview.synced,
             "schedulers": await self._schedulers(),
             **self._overview.summary(),
         }

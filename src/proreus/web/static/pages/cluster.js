@@ -23,6 +23,15 @@ export function cluster(root) {
   const find = el("input", { type: "search", placeholder: t("heat.search"), "aria-label": t("heat.search"), on: { input: () => drawNodes() } });
   const pods = podTable();
 
+  let ordered = [], seen = -1;
+  function inOrder() {
+    if (seen === live.comings) return ordered;
+    seen = live.comings;
+    choices();
+    ordered = [...live.nodes.keys()].sort(natural);
+    return ordered;
+  }
+
   function choices() {
     const kinds = RESOURCES.filter((resource) => [...live.nodes.values()].some((node) => node[resource]));
     const used = ["cpu", "memory"].filter((resource) => [...live.nodes.values()].some((node) => node.used));
@@ -34,11 +43,12 @@ export function cluster(root) {
   }
 
   function drawNodes() {
-    choices();
+    const names = inOrder();
+    if (!choose.options.length || (choose.options.length < 5 && live.status?.used)) choices();
     const [resource, used] = (choose.value || "cpu").split("/"), text = find.value.toLowerCase().trim();
-    const matching = [...live.nodes.values()].filter((node) => !text || node.name.toLowerCase().includes(text));
-    if (order.value === "fullest") matching.sort((a, b) => (shareOf(b, resource, Boolean(used)) ?? -1) - (shareOf(a, resource, Boolean(used)) ?? -1) || natural(a.name, b.name));
-    else matching.sort((a, b) => natural(a.name, b.name));
+    const matching = (text ? names.filter((name) => name.toLowerCase().includes(text)) : names).map((name) => live.nodes.get(name));
+    // The sort is stable: those that are alike stay in the order of their names.
+    if (order.value === "fullest") matching.sort((a, b) => (shareOf(b, resource, Boolean(used)) ?? -1) - (shareOf(a, resource, Boolean(used)) ?? -1));
     heat.show(matching, resource, Boolean(used));
   }
 
@@ -48,7 +58,7 @@ export function cluster(root) {
     summary.textContent = [told.version && t("about.version", { version: told.version }), told.started && t("about.up", { time: ago(told.started) }),
       ...(told.schedulers ?? []).map((one) => t("about.scheduler", { name: one.name, policy: one.policy }) + (one.shadow ? t("about.shadow", { policy: one.shadow }) : ""))].filter(Boolean).join(" · ");
     const counts = told.phases ?? {}, all = Object.values(counts).reduce((a, b) => a + b, 0);
-    podsTotal.textContent = figure(all, 0);
+    podsTotal.textContent = told.synced === false ? t("pods.reading") : figure(all, 0);
     const named = PHASES.filter((phase) => counts[phase]);
     phases.replaceChildren(...named.map((phase) => el("i", { class: phaseClass(phase), title: phaseName(phase), css: { width: `${counts[phase] / all * 100}%` } })));
     legend.replaceChildren(...PHASES.filter((phase) => counts[phase] || phase === "Running" || phase === "Pending").map((phase) =>

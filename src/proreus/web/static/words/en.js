@@ -78,6 +78,7 @@ export default {
   "pods.workload": "workload",
   "pods.search": "find pods: words, state:pending, node:n1, ns:web",
   "pods.how": "Every word must stand in the row; state:, node:, ns:, owner: and name: ask one column.",
+  "pods.reading": "being read …",
   "pods.some": "{shown} of {all}",
   "queue.title": "Queue",
   "queue.first": ", the first {count}",

@@ -78,6 +78,7 @@ export default {
   "pods.workload": "工作负载",
   "pods.search": "查找 Pod：关键词、state:pending、node:n1、ns:web",
   "pods.how": "每个词都必须出现在行中；state:、node:、ns:、owner:、name: 只查一列。",
+  "pods.reading": "读取中……",
   "pods.some": "{shown} / {all}",
   "queue.title": "队列",
   "queue.first": "，前 {count} 个",
