@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 BROWSER = next((path for name in ("chromium", "google-chrome") if (path := shutil.which(name))), None)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """One Chromium."""
+    """One Chromium for the package: its driver keeps an event loop in this thread while it is there."""
     playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright, of the extra `dev`")
     if BROWSER is None:
         pytest.skip("needs a Chromium to show the pages")
@@ -29,7 +29,7 @@ def browser() -> Iterator[Browser]:
         launched.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def cluster(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A real `proreus up`; it comes with the browser, so that nobody starts it in vain."""
     pytest.importorskip("starlette", reason="a cluster needs the extra `engine`")
@@ -40,7 +40,7 @@ def cluster(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield made
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def viewer(cluster: Cluster) -> str:
     """The address that `up` prints, with a token that only reads."""
     (token,) = [

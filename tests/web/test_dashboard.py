@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,8 @@ def dashboard(runs: Path) -> Iterator[Dashboard]:
 def _asked(dashboard: Dashboard, path: str, body: Any = None, *, may_write: bool = False) -> tuple[int, Any]:
     sent = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
     request = PageRequest("GET" if body is None else "POST", path, "me", sent, may_write)
-    reply = asyncio.run(dashboard.answer(request))
+    with ThreadPoolExecutor(1) as aside:  # this thread may have the browser's event loop
+        reply = aside.submit(lambda: asyncio.run(dashboard.answer(request))).result()
     return reply.status, json.loads(reply.body)
 
 
