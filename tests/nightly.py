@@ -11,6 +11,8 @@ from collections.abc import Iterable
 NIGHTLY = (
     # Twenty kills of a scheduler and ten of an API server with a thousand nodes: a few of each stay.
     "kube/real/test_scheduler.py::test_twenty_leaders_and_ten_servers_are_killed_at_a_thousand_nodes",
+    # A large cluster before a browser takes a minute; the small one stays.
+    "web/test_at_scale.py::test_nodes_are_painted_soon_and_updates_are_cheap[large]",
     # Ray takes ten seconds to begin, and half a minute to notice that somebody died. pods/test_distributed
     # stays.
     "cli/test_ray.py::",

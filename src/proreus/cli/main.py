@@ -52,6 +52,11 @@ VERBS: dict[str, tuple[str, str, str]] = {
         "answer decisions over REST and gRPC, and learn from what comes of them",
         "proreus serve rest --state_dim 14 --action_dim 16",
     ),
+    "dashboard": (
+        "proreus.cli.dashboard",
+        "look at training runs, comparisons and models, and play with policies, in a browser",
+        "proreus dashboard runs",
+    ),
     "bench": (
         "proreus.cli.bench",
         "print the speed claims beside their peers",
@@ -75,7 +80,7 @@ VERBS: dict[str, tuple[str, str, str]] = {
     "demo": ("proreus.cli.demo", "compare the strongest rules and open the way to a report", "proreus demo"),
     "up": (
         "proreus.cli.up",
-        "run a cluster here: API, agents, this machine or simulated nodes, a status page",
+        "run a cluster here: API, agents, this machine or simulated nodes, a dashboard",
         "proreus up",
     ),
     "down": ("proreus.cli.down", "end the cluster that runs here, and its containers", "proreus down"),

@@ -7,11 +7,12 @@ import ctypes
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
 import tyro
+from rich.console import Console
 
 from proreus.cli.arguments import CommonArguments, parse_named, prepare
 from proreus.cli.compile_progress import compiling_said
@@ -110,6 +111,8 @@ class ServeArguments:
     model: Annotated[str, tyro.conf.arg(metavar="PATH|NAME[@VERSION]")] = ""
     """What answers /predict: a checkpoint of `proreus models train`, or a model of the store; without it the
     one that comes with the package. A run of `proreus train` goes to --policy."""
+    runs: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="DIR")] = ()
+    """Folders of training runs and comparisons that the dashboard, at the root of REST, shows as well."""
     store: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("runs/models")
     """Where versions and experience are kept."""
     log: Annotated[str, tyro.conf.arg(metavar="sqlite:PATH|etcd://HOST:PORT")] = ""
@@ -170,7 +173,10 @@ def _serve(door: str, arguments: ServeArguments, ending: StopEvent) -> None:
     except ImportError as error:
         raise UsageError(f"serve {needs_extra('serve')} ({error})") from error
     learns_on = device_name(arguments.device)
-    options = serving_options(arguments, LEARNER if arguments.learn else "")
+    from proreus.web.dashboard import Dashboard, DashboardOptions
+
+    dashboard = Dashboard(DashboardOptions("service", arguments.runs))
+    options = replace(serving_options(arguments, LEARNER if arguments.learn else ""), pages=dashboard)
     _give_back_large_blocks()
     _say(arguments, "loading")
     with compiling_said(arguments.common):
@@ -183,6 +189,7 @@ def _serve(door: str, arguments: ServeArguments, ending: StopEvent) -> None:
         ending.wait()
     finally:
         _say(arguments, "draining")
+        dashboard.close()
         service.stop(arguments.limits.drain_seconds)
 
 
@@ -219,6 +226,8 @@ def _announce(ready: dict[str, object], arguments: ServeArguments) -> None:
         place = ready.get(name)
         if isinstance(place, dict):
             console.print(f"{name}: {place['host']}:{place['port']}", soft_wrap=True, highlight=False)
+            if name == "rest":
+                _announce_page(console, place, arguments)
     console.print(
         f"model: {ready['model']}@{ready['version']} ({ready['kind']}), "
         f"{(arguments.action_dim - 2) // 2} nodes, {how}",
@@ -231,6 +240,11 @@ def _announce(ready: dict[str, object], arguments: ServeArguments) -> None:
         learning = f"on {ready['device']}; single decisions on the CPU"
     console.print(f"learning: {learning}", soft_wrap=True, highlight=False)
     write_json(arguments.common, ready)
+
+
+def _announce_page(console: Console, place: dict[str, object], arguments: ServeArguments) -> None:
+    scheme = "http" if arguments.security.tls_cert is None else "https"
+    console.print(f"dashboard: {scheme}://{place['host']}:{place['port']}/", soft_wrap=True, highlight=False)
 
 
 def _say(arguments: ServeArguments, text: str) -> None:

@@ -59,7 +59,7 @@ _log = logging.getLogger(__name__)
 PORT = 6480
 NODE_PREFIX = "node-"
 _ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
-_DESCRIPTION = """A cluster with this machine as its node: API, store, agents, and a live status page.
+_DESCRIPTION = """A cluster with this machine as its node: API, store, agents, and a live dashboard.
 
 What it keeps lies in a folder; the same command goes on where it was. Ctrl-C ends it, and leaves containers
 running; `proreus down` stops these, too. With --nodes its nodes are simulated, and nothing is run.
@@ -95,7 +95,7 @@ class UpArguments:
     host: str = "127.0.0.1"
     """The address to listen on; beyond this machine only with --token-file."""
     port: int = PORT
-    """The port of the API and of the status page; 0: any free one."""
+    """The port of the API and of the dashboard; 0: any free one."""
     dir: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """The folder of the cluster; by default ~/.local/state/proreus (XDG_STATE_HOME)."""
     store: Annotated[str, tyro.conf.arg(metavar="URL")] = ""
@@ -103,6 +103,8 @@ class UpArguments:
     in the folder of the cluster."""
     accept_loss: bool = False
     """Start though the store lacks what was acknowledged, or is empty while pods run: with what is there."""
+    runs: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="DIR")] = ()
+    """Folders of training runs, comparisons and models that the dashboard shows as well."""
     machine: Machine = field(default_factory=Machine)
     nodes: SimulatedNodeFlags = field(default_factory=SimulatedNodeFlags)
     offered: Offered = field(default_factory=Offered)
@@ -132,9 +134,12 @@ def run(words: Sequence[str]) -> int:
             runtime_log(arguments.log, folder),
         ):
             from proreus.cli.cluster.options import identity_of, measured, secured
+            from proreus.web.dashboard import Dashboard, DashboardOptions
 
             options, own = secured(replace(options, identity=identity_of(options.store, holder)), folder)
             options = measured(options, arguments.offered)
+            dashboard = Dashboard(DashboardOptions("cluster", arguments.runs))
+            options = replace(options, pages=dashboard)
             _tell_of_containers(arguments, folder)
             say(arguments.common, "starting")
             _log.info("starting with %s", folder)
@@ -150,6 +155,8 @@ def run(words: Sequence[str]) -> int:
                     ended = run_until_told(ending, options, announce)
                 except AddressInUse as error:
                     raise WorkError(f"{error}; another cluster? `--port 0` takes a free one") from error
+                finally:
+                    dashboard.close()
             say(arguments.common, f"ended{running_on(ended, folder)}; the same command goes on where it was")
             _log.info("ended%s", running_on(ended, folder))
     return 0
@@ -236,7 +243,7 @@ def _announce(arguments: UpArguments, folder: Path, engine: Engine, own: Path | 
     for line in (
         f"proreus {__version__}: a cluster of {nodes_in_words(engine)}",
         f"  API          {server}",
-        f"  status page  {asked}/{shown}",
+        f"  dashboard    {asked}/{shown}",
         f"  kubeconfig   {config}",
         f"  store        {ready['store']}",
         "",

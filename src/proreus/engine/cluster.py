@@ -12,9 +12,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
 
-from starlette.responses import Response
-from starlette.routing import Route
-
 from proreus.engine.api.server.application import ApiDependencies, create_app
 from proreus.engine.api.server.node_proxy import NodeRelay
 from proreus.engine.api.server.options import ApiOptions
@@ -39,10 +36,10 @@ from proreus.engine.store.protocol import Store
 from proreus.engine.store.sqlite.high_water_mark import StoreLost
 from proreus.engine.supervisor import Part, supervise
 from proreus.engine.watch.informer import Informer
+from proreus.httpserver.pages import Pages
 from proreus.httpserver.sockets import listen
 from proreus.model.errors import UsageError
 from proreus.policies.policy_folders import PolicyFolders
-from proreus.web import page_headers, status_page
 
 # What decides is imported where something is decided: without the compiler of its kernels, a process that
 # only runs nodes needs half the memory, and less than half the time to start.
@@ -76,6 +73,8 @@ class EngineOptions:
     """Of candidates that are put up for a scheduler."""
     accept_loss: bool = False
     """Whether to go on where the store lacks what was acknowledged, or is empty while pods run."""
+    pages: Pages | None = None
+    """The dashboard that the API shows."""
     door_port: int | None = None
     """Where this machine answers the API of another process for its pods; 0: any port, None: nowhere."""
 
@@ -226,7 +225,6 @@ class Engine:
     async def _open_api(
         self, registry: Registry, host: ResourceHost, stack: AsyncExitStack, options: ApiOptions
     ) -> None:
-        page = Route("/", lambda _: Response(status_page(), headers=dict(page_headers())))
         around = ApiDependencies(
             logs=host,
             commands=host,
@@ -238,7 +236,7 @@ class Engine:
             failing=self._failing,
             folders=PolicyFolders() if self.options.deciding is None else self.options.deciding.folders,
             simulated=isinstance(self.options.nodes, SimulatedNodes),
-            extra_routes=(page,),
+            pages=self.options.pages,
         )
         await note_access(registry, by_token=options.tokens is not None)
         app = create_app(registry, options, around)

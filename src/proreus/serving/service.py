@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from proreus.httpserver.host_names import bare
+from proreus.httpserver.pages import Pages
 from proreus.httpserver.work_queue import LAST_SECONDS
 from proreus.log.folder import LogFolder
 from proreus.log.protocol import LogLimits, LogPlace
@@ -78,6 +79,8 @@ class ServingOptions:
     """Names under which the service is reached, besides those of this machine."""
     anonymous_updates: bool = False
     """Whether anyone may teach the model and change its version, beyond this machine and without a token."""
+    pages: Pages | None = None
+    """The dashboard that REST shows; whoever hands it in closes it."""
     decide_units: float = MOST_UNITS
     """What a decision in named fields may cost: see `named.cost`."""
 
@@ -154,6 +157,7 @@ class RunningService:
             self.options.http,
             self._visitors(host),
             self._turns,
+            self.options.pages,
         )
         self._rest = RestServer(app)
         _settle()

@@ -110,10 +110,15 @@ def test_the_page_is_shown_a_token_that_only_reads(cluster: Cluster) -> None:
     assert httpx.put(f"{api}/v1/schedulers/x", json={"policy": "kube"}, headers=headers).status_code == 403
 
 
-def test_the_status_page_and_what_it_follows(cluster: Cluster) -> None:
+def test_the_dashboard_and_what_it_follows(cluster: Cluster) -> None:
     page = httpx.get(cluster.ready["page"])
     assert page.status_code == 200 and page.headers["content-type"].startswith("text/html")
-    assert "script-src 'sha256-" in page.headers["content-security-policy"]
+    policy = page.headers["content-security-policy"]
+    assert "script-src 'self'" in policy and "unsafe" not in policy
+    assert httpx.get(f"{cluster.ready['api']}/static/app.js").status_code == 200
+    assert httpx.get(f"{cluster.ready['api']}/dashboard/about").status_code == 401
+    told = httpx.get(f"{cluster.ready['api']}/dashboard/about", headers=cluster.headers).json()
+    assert told["cluster"] and told["writes"]
     wanted, seen = {"status", "nodes"}, {}
     events = f"{cluster.ready['api']}/v1/events"
     with httpx.stream("GET", events, timeout=20, headers=cluster.headers) as stream:

@@ -12,8 +12,6 @@ from pathlib import Path
 
 import httpx
 import pytest
-from starlette.responses import Response
-from starlette.routing import Route
 
 from proreus.engine.api.server.application import ApiDependencies, create_app
 from proreus.engine.api.server.audit import AuditLog
@@ -22,6 +20,7 @@ from proreus.engine.api.server.authorization import Action, allowed
 from proreus.engine.api.server.options import ApiLimits, ApiOptions
 from proreus.engine.objects.registry import Registry
 from proreus.engine.store.memory import MemoryStore
+from proreus.httpserver.pages import PageReply, PageRequest
 from proreus.model.errors import InputError, UsageError
 from tests.certificates import make_certificate
 from tests.engine.api.live import Live, live
@@ -89,9 +88,48 @@ def test_nobody_without_a_token_gets_further_than_health(guarded: Live) -> None:
         assert client.post("/api/v1/namespaces/default/pods", json=_POD).status_code == 401
 
 
+class _OnePage:
+    """A dashboard with one file, which tells whether whoever asks may write."""
+
+    def file(self, path: str) -> PageReply | None:
+        return PageReply(b"a page", 200, {"content-type": "text/plain"}) if path == "/" else None
+
+    async def answer(self, request: PageRequest) -> PageReply:
+        told = f"{request.method} {request.path} {request.may_write} {request.body.decode()}"
+        return PageReply(told.encode(), 200, {"content-type": "text/plain"})
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+def test_a_dashboard_answers_those_who_may_read_and_knows_who_may_write(tmp_path: Path) -> None:
+    options = ApiOptions(tokens=read_tokens(_token_file(tmp_path)))
+    app = create_app(Registry(MemoryStore()), options, ApiDependencies(pages=_OnePage()))
+
+    async def ask(method: str, path: str, **heads: str) -> httpx.Response:
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            return await client.request(
+                method, path, headers=heads, content=b"{}" if method == "POST" else None
+            )
+
+    async def play() -> None:
+        heads = {role: {"authorization": f"Bearer {token}"} for role, token in _TOKENS.items()}
+        assert (await ask("GET", "/")).text == "a page", "the files hold nothing"
+        assert (await ask("GET", "/dashboard/runs")).status_code == 401
+        assert (await ask("GET", "/dashboard/runs", **heads[Role.VIEWER])).text == "GET runs False "
+        assert (await ask("POST", "/dashboard/x", **heads[Role.VIEWER])).text == "POST x False {}"
+        assert (await ask("POST", "/dashboard/x", **heads[Role.ADMIN])).text == "POST x True {}"
+        assert (await ask("PUT", "/dashboard/x", **heads[Role.ADMIN])).status_code == 405
+        elsewhere = {"origin": "http://evil.example", **heads[Role.ADMIN]}
+        assert (await ask("POST", "/dashboard/x", **elsewhere)).status_code == 403
+        assert (await ask("GET", "/dashboard/x", **{"sec-fetch-site": "cross-site"})).status_code == 403
+
+    asyncio.run(play())
+
+
 def test_further_pages_too_answer_to_the_names_of_the_server_alone() -> None:
-    page = Route("/", lambda _: Response("a page"))
-    app = create_app(Registry(MemoryStore()), ApiOptions(), ApiDependencies(extra_routes=(page,)))
+    app = create_app(Registry(MemoryStore()), ApiOptions(), ApiDependencies(pages=_OnePage()))
 
     async def ask(host: str, path: str = "/") -> httpx.Response:
         transport = httpx.ASGITransport(app=app)

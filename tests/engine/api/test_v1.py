@@ -233,6 +233,25 @@ def test_events_tell_of_nodes_and_the_queue_as_they_change() -> None:
             assert _next(lines, "nodes")["nodes"][0]["cpu"] == [0.5, 4.0]
 
 
+def test_events_tell_of_pods_as_rows_and_of_what_went() -> None:
+    with live() as door, door.client() as client, door.client() as other:
+        other.post("/api/v1/namespaces/default/pods", json=_pod("first"))
+        with client.stream("GET", "/v1/events?pods=true") as answer:
+            lines = answer.iter_lines()
+            first = _next(lines, "pods")
+            assert first["all"] and [row[:2] for row in first["rows"]] == [["default", "first"]]
+            other.post("/api/v1/namespaces/default/pods", json=_pod("second"))
+            second = _next(lines, "pods")
+            assert not second["all"] and ["default", "second"] in [row[:2] for row in second["rows"]]
+            other.delete("/api/v1/namespaces/default/pods/first?gracePeriodSeconds=0")
+            told = _next(lines, "pods")
+            while not told["gone"]:
+                told = _next(lines, "pods")
+            assert told["gone"] == [["default", "first"]]
+        with client.stream("GET", "/v1/events?pods=perhaps") as answer:
+            assert answer.status_code == 400
+
+
 def test_a_command_is_run_in_a_pod(cluster: Live) -> None:
     with cluster.client() as client:
         client.post("/api/v1/namespaces/default/pods", json=_pod("commanded"))

@@ -6,6 +6,7 @@ numbers for the script from `report_data`, the sentences from `summary`. Everyth
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -65,12 +66,18 @@ def render_report(comparison: Comparison, about: Circumstances) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
-        f"<title>{escape(title)}</title>\n<style>\n{_asset('report.css')}</style>\n</head>\n<body>\n"
+        f"<title>{escape(title)}</title>\n<style>\n{_asset('report.css')}{_asset('player.css')}</style>\n</head>\n<body>\n"
         f"{_header(comparison, about)}\n<main>\n{body}</main>\n"
         '<div id="tip" role="status" hidden></div>\n'
         f'<script type="application/json" id="report-data">{report_data(comparison)}</script>\n'
-        f"<script>\n{_asset('report.js')}</script>\n</body>\n</html>\n"
+        f"<script>\n{_script()}</script>\n</body>\n</html>\n"
     )
+
+
+def _script() -> str:
+    """The modules as one script: a page that is one file has nowhere to import them from."""
+    modules = "".join(_asset(name) for name in ("cividis.js", "player.js", "report.js"))
+    return '"use strict";\n' + re.sub(r"^(export |import .*;\n)", "", modules, flags=re.MULTILINE)
 
 
 def _asset(name: str) -> str:

@@ -65,6 +65,12 @@ class DecisionAnnotation:
     """What that would have changed."""
     fallback: bool = False
     """Whether the policy was too slow, wrong or unsure, and the kube rules decided."""
+    version: str = ""
+    """Which weights decided; "": those of a rule, which has none."""
+    milliseconds: float | None = None
+    """That it took; None: nobody noted it."""
+    runner_up: str = ""
+    """The node that came next."""
 
     @property
     def differs(self) -> bool:
@@ -80,6 +86,9 @@ class DecisionAnnotation:
             "node": self.choice.node,
             "reasons": list(self.reasons),
             "fallback": self.fallback,
+            "version": self.version,
+            "milliseconds": self.milliseconds,
+            "next": self.runner_up,
             "shadow": None,
         }
         if self.shadow is not None:
@@ -111,6 +120,9 @@ def read_decision(text: str | None) -> DecisionAnnotation | None:
         None if shadow is None else _choice(shadow),
         "" if shadow is None else str(shadow.get("would", "")),
         document.get("fallback") not in (None, "", _NOMINATED),
+        str(document.get("version", "")),
+        document["ms"] if _is_number(document.get("ms")) else None,
+        str(runner_up.get("node", "")) if isinstance(runner_up := document.get("next"), dict) else "",
     )
 
 

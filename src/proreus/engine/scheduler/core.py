@@ -341,7 +341,10 @@ class SchedulingCore(EventHandlers):
                     )
                     beside = (decider.chosen.shadow, shadow.decision, would)
                 account = decider.account(answer, fallback, observation)
-                reasons = Reasons(decider.chosen.policy, fallback, refusals, beside, account)
+                took = None if fallback.reason == "nominated" else decider.milliseconds
+                reasons = Reasons(
+                    decider.chosen.policy, fallback, refusals, beside, account, decider.version, took
+                )
                 noted = annotation(answer, reasons, observation)
                 return self._to_bind(known, (nodes[n].name, devices), noted, observation.now)
             case model.Preempt(node=n):

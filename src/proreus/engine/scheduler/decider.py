@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -19,6 +20,7 @@ from proreus.model.errors import IllegalDecision, ProreusError
 from proreus.model.node import Node
 from proreus.model.pod import Pod, PodSpec
 from proreus.model.resources import GIB, Resources
+from proreus.policies.checkpoint import CARD, read_card
 from proreus.policies.deadline import Guard, TooSlow
 from proreus.policies.isolated_policy import IsolatedPolicy, PolicyResting, Strangers
 from proreus.policies.protocol import Doubts
@@ -37,6 +39,7 @@ _SHARE_TO_THINK = 0.2
 _WARM_UP_SECONDS = 30.0
 """For a policy from elsewhere, which may do whatever it likes."""
 _LONGEST_LINE = 300
+_VERSION_DIGITS = 12
 _NOBODY = np.zeros(0, dtype=np.int64)
 _NOTHING = np.zeros(0)
 _log = logging.getLogger(__name__)
@@ -236,6 +239,10 @@ class Decider:
         self.failing: dict[str, str] = {}
         """What was wrong with the last answer of the "policy" and of the "shadow", where something was."""
         self._news: list[str] = []
+        self.version = _version_of(loaded.policy)
+        """Which weights the policy has; "": a rule has none."""
+        self.milliseconds = 0.0
+        """That the last decision took, with the rule's where it decided instead."""
 
     @property
     def apart(self) -> bool:
@@ -265,6 +272,13 @@ class Decider:
 
     def decide(self, observation: PodObservation) -> tuple[LegalDecision, Fallback]:
         """The policy's answer, or that of the rule with the reason why; raises `Stuck`."""
+        began = time.perf_counter()
+        try:
+            return self._decide(observation)
+        finally:
+            self.milliseconds = (time.perf_counter() - began) * 1e3
+
+    def _decide(self, observation: PodObservation) -> tuple[LegalDecision, Fallback]:
         if self.policy.resting():
             return self.rule.ask(observation), Fallback("resting")
         try:
@@ -355,6 +369,15 @@ class Decider:
             _log.warning("%s", message)
             if reason != "unsure":
                 self._news.append(message + instead)
+
+
+def _version_of(policy: str) -> str:
+    """The beginning of the checksum of a checkpoint's weights; a stranger's class says nothing of itself."""
+    folder = POLICIES.folder_of(policy)
+    try:
+        return "" if folder is None else read_card(folder / CARD).checksum[:_VERSION_DIGITS]
+    except ProreusError:  # it was read a moment ago: somebody changes it just now
+        return ""
 
 
 def _raised(error: Exception, policy: str) -> str:

@@ -145,12 +145,20 @@ class Reasons:
     shadow: tuple[str, Decision, str] | None
     """Who, what it would have done, and what that would have changed."""
     account: Account | None = None
+    version: str = ""
+    """Of the policy's weights."""
+    milliseconds: float | None = None
+    """That the decision took; None: nobody was asked."""
 
 
 def annotation(answer: LegalDecision, reasons: Reasons, observation: PodObservation) -> dict[str, Any]:
     """The decision as the annotation's JSON has it."""
     nodes = observation.compiled.workload.nodes
     annotation: dict[str, Any] = {"policy": reasons.policy, **_named(answer.decision, nodes)}
+    if reasons.version:
+        annotation["version"] = reasons.version
+    if reasons.milliseconds is not None:
+        annotation["ms"] = round(reasons.milliseconds, 3)
     if reasons.fallback.reason:
         annotation["fallback"] = reasons.fallback.reason
     if reasons.fallback.why:

@@ -15,6 +15,7 @@ from itertools import count
 from typing import Any
 
 from proreus.httpserver.byte_budget import ByteBudget
+from proreus.httpserver.pages import ANSWERS, LONGEST_BODY, PageReply, PageRequest, Pages
 from proreus.httpserver.work_queue import LAST_SECONDS, WorkQueue
 from proreus.serving.admission import RequestAdmission, byte_budget, fair_turns
 from proreus.serving.allowed_hosts import Visitors
@@ -22,7 +23,16 @@ from proreus.serving.messages import Refusal, Refused, shortened
 from proreus.serving.metrics import Measurements
 from proreus.serving.server.errors import failure_reply, refusal_reply
 from proreus.serving.server.preconditions import RequestHead
-from proreus.serving.server.router import HandlerReply, Header, Request, Route, Router, Routes
+from proreus.serving.server.router import (
+    JSON,
+    HandlerReply,
+    Header,
+    Request,
+    ResponseSpec,
+    Route,
+    Router,
+    Routes,
+)
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -67,6 +77,8 @@ class HttpApp:
     visitors: Visitors = field(default_factory=Visitors)
     turns: WorkQueue | None = None
     """Shared with another door; None: threads of its own."""
+    pages: Pages | None = None
+    """A dashboard: its files are for anybody, its answers for whoever is let in."""
     _working: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
@@ -98,6 +110,10 @@ class HttpApp:
         asked = RequestHead(scope["method"], path, scope["headers"], client[0] if client else "")
         body = _Body(self._budget, asked.client)
         try:
+            if self.pages is not None and self._is_page(self.pages, asked):
+                reply = await self._page(self.pages, asked, body, receive)
+                await self._send(reply, asked, send)
+                return
             route, part = self._router.find(asked.path, asked.method)
             self._admit(route, asked)
             if route.takes:
@@ -113,9 +129,36 @@ class HttpApp:
             reply = self._failed(error, asked)
         finally:
             body.let_go()
+        await self._send(reply, asked, send)
+
+    async def _send(self, reply: HandlerReply, asked: RequestHead, send: Send) -> None:
         headers = self._finished(reply, asked)
         await send({"type": "http.response.start", "status": reply.status, "headers": headers})
         await send({"type": "http.response.body", "body": reply.body})
+
+    def _is_page(self, pages: Pages, asked: RequestHead) -> bool:
+        return asked.path.startswith(ANSWERS) or (
+            asked.method == "GET" and pages.file(asked.path) is not None
+        )
+
+    async def _page(self, pages: Pages, asked: RequestHead, body: _Body, receive: Receive) -> HandlerReply:
+        """A file, or an answer of the dashboard."""
+        found = pages.file(asked.path)
+        if found is not None:
+            asked.check(_FILE, self.visitors)
+            return _as_reply(found)
+        route = _PAGE_POST if asked.method == "POST" else _PAGE_GET
+        self._admit(route, asked)
+        if route.takes:
+            await self._receive(body, receive, asked, LONGEST_BODY)
+        request = PageRequest(
+            asked.method,
+            asked.path.removeprefix(ANSWERS),
+            asked.client,
+            bytes(body.content),
+            self.visitors.page_changes,
+        )
+        return _as_reply(await pages.answer(request))
 
     def quick(self, method: str, path: str) -> Route | None:
         """The route that answers at once, if this is such a request: see `quick`."""
@@ -232,6 +275,21 @@ class _Body:
         if self._held:
             self._budget.give_back(self._client, self._held)
             self._held = 0
+
+
+def _as_reply(page: PageReply) -> HandlerReply:
+    headers = tuple((name.encode(), value.encode()) for name, value in page.headers.items())
+    return HandlerReply(page.body, page.status, headers)
+
+
+def _nowhere(_: Request) -> HandlerReply:
+    raise AssertionError("pages are answered by their dashboard")
+
+
+_NOTHING_SAID = ResponseSpec("", {})
+_FILE = Route(_nowhere, "", _NOTHING_SAID, open=True)
+_PAGE_GET = Route(_nowhere, "", _NOTHING_SAID)
+_PAGE_POST = Route(_nowhere, "", _NOTHING_SAID, {JSON: {}})
 
 
 def _too_large(longest: int) -> Refused:

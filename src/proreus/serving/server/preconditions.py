@@ -29,7 +29,7 @@ class RequestHead:
     def check(self, route: Route, visitors: Visitors) -> None:
         """Refuse what a web page may have sent, changes that are not for all, and bodies of other types."""
         heads = self.heads
-        if heads.origin is not None:
+        if heads.origin is not None and not (visitors.own_pages and heads.from_own_page):
             raise Refused(Refusal.FORBIDDEN, "web pages are not answered", "origin")
         if visitors.names is not None and heads.host is not None and not visitors.know(heads.host):
             name = heads.host.decode("latin-1")
@@ -37,6 +37,9 @@ class RequestHead:
             raise Refused(Refusal.FORBIDDEN, says, "host")
         if route.changes and not visitors.changes:
             raise Refused(Refusal.FORBIDDEN, NO_CHANGES)
+        if route.changes and heads.origin is not None and not visitors.page_changes:
+            says = "a page changes nothing without a token; start the service with --token-file FILE"
+            raise Refused(Refusal.FORBIDDEN, says)
         if route.takes:
             if heads.media_type not in route.takes:
                 given = f"{heads.media_type!r} is not" if heads.media_type else "is missing; it must be"
@@ -92,6 +95,11 @@ class Heads:
     def meant(self) -> bool:
         """Whether a request without a body shows that no web page sent it."""
         return self.marked or self.authorization is not None or self.media_type == JSON
+
+    @property
+    def from_own_page(self) -> bool:
+        """Whether the page that sends it came from where it is sent to."""
+        return self.origin is not None and self.origin.partition(b"://")[2] == self.host
 
     def seconds_left(self) -> float:
         """What the client's deadline leaves."""

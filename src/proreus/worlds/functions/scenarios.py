@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from proreus.contract.scenario import Headings, Part, seed_of
+from proreus.contract.variation import Variation, counts_without
 from proreus.data.catalogue import data_dir, files_of
 from proreus.model.errors import InputError, UsageError, unknown_name
 from proreus.worlds.functions.datasets.catalogue import DATASETS
@@ -112,6 +113,15 @@ class FunctionsScenario:
         """A run over the requests."""
         return FunctionsRun(work.demand, work.work)
 
+    def varied(self, variation: Variation) -> FunctionsScenario:
+        """With more requests, or without some nodes."""
+        kinds = self.terms.nodes
+        left = counts_without([kind.count for kind in kinds], variation.without)
+        nodes = tuple(replace(kind, count=count) for kind, count in zip(kinds, left, strict=True) if count)
+        # The load is a share of the nodes' CPU: with fewer of them as much is to come as before.
+        share = self.load_share * variation.load * _cpu_of(kinds) / _cpu_of(nodes)
+        return replace(self, terms=replace(self.terms, nodes=nodes), load_share=share)
+
     def of_part(self, part: Part) -> FunctionsScenario:
         """Other seeds, other hours of a recording."""
         return replace(self, part=part)
@@ -198,3 +208,7 @@ def scenario_from_json(entry: Mapping[str, Any], data: Path | None = None) -> Fu
         return FunctionsScenario(name, FunctionsTerms(**terms), files=files, **kept)
     except (KeyError, TypeError, AttributeError, UsageError) as error:
         raise ValueError(f"not a scenario: {error}") from error
+
+
+def _cpu_of(kinds: Sequence[NodeKind]) -> int:
+    return sum(kind.count * kind.cpu for kind in kinds)

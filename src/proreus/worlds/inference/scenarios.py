@@ -10,8 +10,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from proreus.contract.scenario import Headings, Part, seed_of
+from proreus.contract.variation import Variation
 from proreus.data.catalogue import data_dir, files_of, folder_for
-from proreus.model.errors import InputError, unknown_name
+from proreus.model.errors import InputError, UsageError, unknown_name
 from proreus.worlds.inference.datasets.catalogue import DATASETS
 from proreus.worlds.inference.datasets.cluster_file import ClusterEntry
 from proreus.worlds.inference.datasets.generator import Lengths, Load, generate
@@ -92,6 +93,12 @@ class InferenceScenario:
         """A run over the requests."""
         spec = self.machines.spec()
         return InferenceRun(work, spec, timings_of(spec, self.table), self.control, seed)
+
+    def varied(self, variation: Variation) -> InferenceScenario:
+        """With more requests a second; instances come and go by themselves, none can be taken away."""
+        if variation.without:
+            raise UsageError(f"{self.name}: instances come and go by themselves: none can be taken away")
+        return replace(self, load_=replace(self.load_, rate=self.load_.rate * variation.load))
 
     def of_part(self, part: Part) -> InferenceScenario:
         """Other seeds of a generator, other hours or days of a recording; of a file the first half is for

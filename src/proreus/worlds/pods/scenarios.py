@@ -16,6 +16,7 @@ from pathlib import Path, PurePath
 from typing import Any, ClassVar, Literal, Protocol, assert_never
 
 from proreus.contract.scenario import Headings, Part, seed_of
+from proreus.contract.variation import Variation, check_some
 from proreus.data.catalogue import data_dir, folder_for, known
 from proreus.kube import manifests
 from proreus.model.cluster_trace import ClusterTrace
@@ -262,6 +263,36 @@ class Resampled:
 
 
 @dataclass(frozen=True)
+class VariedSource:
+    """The workload of a source with more pods or fewer nodes."""
+
+    source: WorkloadSource
+    variation: Variation
+
+    @property
+    def name(self) -> str:
+        """That of the source."""
+        return self.source.name
+
+    def load(self, seed: int) -> Workload:
+        """The workload for that seed; who was on a node that is not there comes without one."""
+        workload = self.source.load(seed)
+        nodes = tuple(node for at, node in enumerate(workload.nodes) if at not in self.variation.without)
+        check_some([len(nodes)])
+        there = {node.name for node in nodes}
+        pods = tuple(
+            replace(
+                pod,
+                name=f"{pod.name}-{copy + 1}" if copy else pod.name,
+                node=pod.node if pod.node in there else "",
+            )
+            for pod in workload.pods
+            for copy in range(self.variation.load)
+        )
+        return replace(workload, nodes=nodes, pods=pods)
+
+
+@dataclass(frozen=True)
 class PodScenario:
     """A source of workloads and the rules they run under."""
 
@@ -289,6 +320,10 @@ class PodScenario:
     def start(self, work: Compiled, seed: int) -> PodsWorld:
         """A run over the workload."""
         return PodsWorld(work, self.options)
+
+    def varied(self, variation: Variation) -> PodScenario:
+        """With copies of the pods, or without some nodes."""
+        return replace(self, source=VariedSource(self.source, variation))
 
     def of_part(self, part: Part) -> PodScenario:
         """The same with the seeds of another part, and with its pods where they are of one."""

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from proreus.contract.scenario import Headings, Part, seed_of
+from proreus.contract.variation import Variation, counts_without
 from proreus.data.catalogue import data_dir, files_of, known
 from proreus.kernels.arrays import I64
 from proreus.model.errors import InputError, UsageError, unknown_name
@@ -124,6 +125,16 @@ class VmScenario:
     def start(self, work: VmRuns, seed: int) -> VmSimulation:
         """The runs of a seed, one after the other."""
         return VmSimulation(work)
+
+    def varied(self, variation: Variation) -> VmScenario:
+        """With more machines at a time, or without some servers."""
+        shapes = self.options.servers
+        left = counts_without([shape.count for shape in shapes], variation.without)
+        servers = tuple(
+            replace(shape, count=count) for shape, count in zip(shapes, left, strict=True) if count
+        )
+        options = replace(self.options, servers=servers)
+        return replace(self, options=options, load_factor=self.load_factor * variation.load)
 
     def of_part(self, part: Part) -> VmScenario:
         """The same in another part of the trace."""

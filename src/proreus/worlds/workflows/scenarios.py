@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from proreus.contract.scenario import Headings, Part, seed_of
+from proreus.contract.variation import Variation, counts_without
 from proreus.data.catalogue import data_dir, files_of
 from proreus.model.errors import InputError, UsageError, unknown_name
 from proreus.worlds.workflows.datasets.catalogue import DATASETS
@@ -150,6 +151,18 @@ class WorkflowsScenario:
     def start(self, work: WorkflowsLoad, seed: int) -> WorkflowsRun:
         """A run over the workflows."""
         return WorkflowsRun(work.arrivals, work.work)
+
+    def varied(self, variation: Variation) -> WorkflowsScenario:
+        """With workflows that come faster after each other, or without some machines."""
+        if self.is_static and variation.load > 1:
+            raise UsageError(f"{self.name}: one workflow is planned, there is no load to raise")
+        kinds = self.terms.machines
+        left = counts_without([kind.count for kind in kinds], variation.without)
+        machines = tuple(replace(kind, count=count) for kind, count in zip(kinds, left, strict=True) if count)
+        terms = replace(self.terms, machines=machines)
+        # The load is a share of the machines' speed: with fewer of them as much is to come as before.
+        before, after = float(self.terms.speeds.sum()), float(terms.speeds.sum())
+        return replace(self, terms=terms, load_share=self.load_share * variation.load * before / after)
 
     def of_part(self, part: Part) -> WorkflowsScenario:
         """Other files, other seeds."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 
 from starlette.applications import Starlette
-from starlette.routing import BaseRoute, Mount, Route, Router
-from starlette.types import ASGIApp
+from starlette.routing import BaseRoute, Mount, Route
 
 from proreus.engine.api.exec.routes import PodStreams
 from proreus.engine.api.k8s.discovery import version
@@ -30,6 +29,7 @@ from proreus.engine.api.server.loop_watchdog import Watchdog
 from proreus.engine.api.server.middleware import Endpoint, Middleware
 from proreus.engine.api.server.node_proxy import NodeRelay
 from proreus.engine.api.server.options import ApiOptions
+from proreus.engine.api.server.pages import page_answers, page_files
 from proreus.engine.api.server.reply import Answer, Reply
 from proreus.engine.api.server.request import ApiRequest
 from proreus.engine.api.server.status import MethodNotAllowed
@@ -42,6 +42,7 @@ from proreus.engine.objects.registry import Registry
 from proreus.engine.objects.scheduler_config import Chosen
 from proreus.engine.runtimes.protocol import NodeImages, PodExec, PodLogs
 from proreus.engine.runtimes.stats import Trends
+from proreus.httpserver.pages import ANSWERS, Pages
 from proreus.policies.policy_folders import PolicyFolders
 
 _PROTOBUF = b"application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
@@ -69,8 +70,8 @@ class ApiDependencies:
     """Where policies may lie that clients name by their path."""
     simulated: bool = False
     """Whether the nodes of this process are."""
-    extra_routes: Sequence[BaseRoute] = field(default=())
-    """Further routes, such as a page that shows what happens; anybody may ask for them."""
+    pages: Pages | None = None
+    """A dashboard: its files are for anybody, its answers for whoever may read."""
 
 
 def create_app(
@@ -152,6 +153,13 @@ def create_app(
     async def elsewhere(_: ApiRequest) -> Answer:
         raise NotFound("the server could not find the requested resource")
 
+    pages: list[BaseRoute] = []
+    if around.pages is not None:
+        files = gate.before(page_files(around.pages, gate.around(elsewhere)))
+        pages = [
+            Mount(ANSWERS.rstrip("/"), app=gate.around(page_answers(around.pages))),
+            Mount("/", app=files),
+        ]
     routes: list[BaseRoute] = [
         *(Mount(path, app=gate.around(objects.answer)) for path in ("/api", "/apis")),
         *(Route(path, gate.around(objects.answer)) for path in ("/api", "/apis")),
@@ -162,13 +170,10 @@ def create_app(
         Route("/readyz", gate.around(reading(health.ready))),
         Mount("/openapi", app=gate.around(reading(_openapi))),
         Mount("/v1", app=gate.around(plain.answer)),
-        Mount("/", app=gate.before(_further(around.extra_routes, gate.around(elsewhere)))),
+        *pages,
+        Mount("/", app=gate.around(elsewhere)),
     ]
     return Starlette(routes=routes, lifespan=lifespan)
-
-
-def _further(routes: Sequence[BaseRoute], elsewhere: ASGIApp) -> ASGIApp:
-    return Router(routes, default=elsewhere, redirect_slashes=False)
 
 
 async def _openapi(asked: ApiRequest) -> Answer:

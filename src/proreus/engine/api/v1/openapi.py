@@ -124,7 +124,7 @@ def document() -> dict[str, Any]:
     ]
     of_pods = [{"name": "namespace", "in": "query", "schema": _TEXT}]
     selected = "selectors as in Kubernetes' lists"
-    events = "Server-sent events: status, nodes, decisions."
+    events = "Server-sent events: status, nodes, decisions; with pods=true also pods and events."
     return {
         "openapi": "3.0.3",
         "info": {"title": "Proreus", "version": "v1"},
@@ -193,7 +193,11 @@ def document() -> dict[str, Any]:
                 f"What pods use, and used; {selected}.", _list_of("pods", use), *of_use, *of_pods
             ),
             "/v1/events": {
-                "get": {"summary": events, "responses": _answer(events, _TEXT, "text/event-stream")}
+                "get": {
+                    "summary": events,
+                    "parameters": [{"name": "pods", "in": "query", "schema": {"type": "boolean"}}],
+                    "responses": _answer(events, _TEXT, "text/event-stream"),
+                }
             },
             "/v1/namespaces/{namespace}/pods/{name}/exec": {
                 "parameters": [{**name, "name": "namespace"}, name],

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import heapq
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from proreus.engine.api.usage import load_of
+from proreus.engine.api.v1.pod_feed import PodFeed, PodRow
+from proreus.engine.api.v1.recent_events import RecentEvents
 from proreus.engine.objects.decision_annotation import DECISION, read_decision
 from proreus.engine.objects.kinds import LEASE, LEASE_NAMESPACE, NODE, POD
 from proreus.engine.objects.registry import ObjectEvent, Registry
@@ -19,10 +22,12 @@ from proreus.model.resources import CPU, MEMORY, PODS
 
 _DECISIONS_KEPT = 200
 _QUEUE_SHOWN = 50
+_NODES_FIRST_SECONDS = 0.1
 _ENDED = ("Succeeded", "Failed")
 _GPU = "nvidia.com/gpu"
 _SHOWN = ((CPU, "cpu", 1000.0), (MEMORY, "memory", 1.0), (_GPU, "gpu", 1.0))
 """Resource, what the page calls it, and what an amount is divided by."""
+_TOTALS = (CPU, MEMORY, _GPU)
 
 
 @dataclass
@@ -50,6 +55,22 @@ class _Pod:
     reason: str
     """Why it waits, where it does."""
     decision: str
+    owner: str
+    """The object that controls it, as Kind/name; "": nobody does."""
+
+    def row(self) -> PodRow:
+        """For the feed."""
+        return PodRow(
+            self.namespace,
+            self.name,
+            self.phase,
+            self.node,
+            self.created,
+            self.owner,
+            self.requests.get(CPU, 0) / 1000.0,
+            self.requests.get(MEMORY, 0),
+            self.requests.get(_GPU, 0),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +91,8 @@ class Overview:
         """Node -> the number of its last change."""
         self._waiting: dict[str, _Pod] = {}
         self._phases: Counter[str] = Counter()
+        self.pods = PodFeed()
+        self.events = RecentEvents(registry)
         self.decisions: deque[Numbered] = deque(maxlen=_DECISIONS_KEPT)
         self.changes = 0
         """So many have been seen: whoever remembers the number knows whether there is news."""
@@ -83,10 +106,34 @@ class Overview:
 
     async def look(self) -> None:
         """Begin to watch, where that is not done; returns once what stands is known."""
-        if not self._tasks:
-            self._tasks = [asyncio.create_task(informer.run()) for informer in self._informers]
+        self._begin()
         for informer in self._informers:
             await informer.synced.wait()
+
+    async def look_at_nodes(self) -> None:
+        """The same, but returns once nodes are known; pods may come to them."""
+        self._begin()
+        await self._informers[0].synced.wait()
+
+    @property
+    def synced(self) -> bool:
+        """Whether what stands is known."""
+        return all(informer.synced.is_set() for informer in self._informers)
+
+    def _begin(self) -> None:
+        if not self._tasks:
+            nodes, *others = self._informers
+            later = (*(informer.run for informer in others), self.events.run)
+            self._tasks = [
+                asyncio.create_task(nodes.run()),
+                *(asyncio.create_task(self._after_nodes(run)) for run in later),
+            ]
+
+    async def _after_nodes(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Tens of thousands of pods take seconds to be read: whoever looks sees the nodes meanwhile."""
+        await self._informers[0].synced.wait()
+        await asyncio.sleep(_NODES_FIRST_SECONDS)
+        await run()
 
     async def stop(self) -> None:
         """Watch no more."""
@@ -141,6 +188,7 @@ class Overview:
             _requests(obj),
             _why_waiting(status),
             (metadata.get("annotations") or {}).get(DECISION, ""),
+            _owner(metadata),
         )
         key = metadata["uid"]
         before = self._pods.get(key)
@@ -165,6 +213,9 @@ class Overview:
                 self._nodes.setdefault(pod.node, _Node()).taken.update(pod.requests)
                 self._change(pod.node)
         self._change("")
+        seen = pod or before
+        if seen is not None:
+            self.pods.put((seen.namespace, seen.name), None if pod is None else pod.row(), self.changes)
 
     def _see_decision(self, pod: _Pod, status: dict[str, Any]) -> None:
         noted = read_decision(pod.decision)
@@ -204,10 +255,14 @@ class Overview:
         used: Counter[str] = Counter()
         for node in self._nodes.values():
             if node.there:
-                asked.update(node.taken)
-                room.update(node.allocatable)
-                used.update(_used_of(node))
-        queue = sorted(self._waiting.values(), key=lambda pod: (pod.created, pod.namespace, pod.name))
+                for name in _TOTALS:  # thousands of nodes every second: no counter is made of each
+                    asked[name] += node.taken.get(name, 0)
+                    room[name] += node.allocatable.get(name, 0)
+                for name, amount in _used_of(node).items():
+                    used[name] += amount
+        queue = heapq.nsmallest(
+            _QUEUE_SHOWN, self._waiting.values(), key=lambda pod: (pod.created, pod.namespace, pod.name)
+        )
         return {
             "phases": self.phases,
             "requested": {
@@ -218,7 +273,7 @@ class Overview:
             "used": {name: used[name] / by for name, by in ((CPU, 1000.0), (MEMORY, 1.0)) if name in used},
             "nodes": self.node_counts(),
             "queue": {
-                "length": len(queue),
+                "length": len(self._waiting),
                 "pods": [
                     {
                         "namespace": pod.namespace,
@@ -226,7 +281,7 @@ class Overview:
                         "created": pod.created,
                         "reason": pod.reason,
                     }
-                    for pod in queue[:_QUEUE_SHOWN]
+                    for pod in queue
                 ],
             },
         }
@@ -285,6 +340,13 @@ def _requests(pod: dict[str, Any]) -> dict[str, int]:
         return requests_of(pod)
     except (ValueError, KeyError, AttributeError, TypeError):
         return {PODS: 1}
+
+
+def _owner(metadata: dict[str, Any]) -> str:
+    for owner in metadata.get("ownerReferences") or ():
+        if owner.get("controller"):
+            return f"{owner.get('kind', '')}/{owner.get('name', '')}"
+    return ""
 
 
 def _why_waiting(status: dict[str, Any]) -> str:

@@ -226,29 +226,44 @@ class V1Routes:
 
     async def _events(self, asked: ApiRequest) -> Stream:
         self._followers.check(asked.client)
-        await self._overview.look()
-        return Stream(self._told(asked.client), b"text/event-stream", may_refuse=True)
+        pods = asked.flag("pods")
+        await (self._overview.look_at_nodes() if pods else self._overview.look())
+        told = self._told(asked.client, pods=pods)
+        return Stream(told, b"text/event-stream", may_refuse=True)
 
-    async def _told(self, client: str) -> AsyncGenerator[bytes, None]:
-        """Server-sent events: `status` and `nodes` when they change, `decisions` as they are made."""
-        overview, seen, decided, quiet = self._overview, -1, -1, 0.0
+    async def _told(self, client: str, *, pods: bool) -> AsyncGenerator[bytes, None]:
+        """Server-sent events: `status` and `nodes` when they change, `decisions` as they are made; where they
+        are asked for, `pods` and `events` as well.
+
+        Nothing waits for a client that is slow: it is told next what has changed by then.
+        """
+        overview, seen, decided, quiet, evented = self._overview, -1, -1, 0.0, 0
         with self._followers.seated(client):
             while not self._watches.closing:
                 if overview.changes != seen:
-                    nodes, gone = overview.nodes_since(seen)
-                    if nodes or gone or seen < 0:
-                        yield _event("nodes", {"all": seen < 0, "nodes": nodes, "gone": gone})
+                    # Taken first: what changes while a piece is being sent is told in the next round.
+                    before, seen, quiet = seen, overview.changes, 0.0
+                    nodes, gone = overview.nodes_since(before)
+                    rows = iter(overview.pods.since(before) if pods else ())
+                    portion = next(rows, None)
+                    if nodes or gone or before < 0:
+                        yield _event("nodes", {"all": before < 0, "nodes": nodes, "gone": gone})
                     fresh = [decision for decision in overview.decisions if decision.number > decided]
                     if fresh:
                         decided = fresh[-1].number
                         yield _event(
                             "decisions", {"decisions": [one.told for one in fresh[-_DECISIONS_AT_FIRST:]]}
                         )
-                    seen, quiet = overview.changes, 0.0
                     yield _event("status", await self._status())
+                    while portion is not None:
+                        yield _event("pods", {"all": portion.all, "rows": portion.rows, "gone": portion.gone})
+                        portion = next(rows, None)
                 elif quiet >= _BEAT_SECONDS:
                     quiet = 0.0
                     yield b": still here\n\n"
+                if pods and overview.events.count > evented:
+                    newest, evented = overview.events.since(evented), overview.events.count
+                    yield _event("events", {"events": newest})
                 await asyncio.sleep(_EVERY_SECONDS)
                 quiet += _EVERY_SECONDS
 
@@ -256,6 +271,7 @@ class V1Routes:
         return {
             "version": __version__,
             "started": self._started,
+            "synced": self._overview.synced,
             "schedulers": await self._schedulers(),
             **self._overview.summary(),
         }

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from proreus.contract.scenario import Headings, Part, seed_of
+from proreus.contract.variation import Variation
 from proreus.data.catalogue import data_dir, files_of
 from proreus.model.errors import InputError, UsageError, unknown_name
 from proreus.worlds.rebalance.windows.datasets.catalogue import DATASETS
@@ -108,6 +109,12 @@ class WindowScenario:
     def start(self, work: WindowsWorld, seed: int) -> WindowSimulation:
         """A run over the seed's part of the windows."""
         return WindowSimulation(work, self.played_part(work, seed))
+
+    def varied(self, variation: Variation) -> WindowScenario:
+        """With more asked of the nodes; pods have their places, no node can be taken away."""
+        if variation.without or self.file is not None:
+            raise UsageError(f"{self.name}: its pods have their places, and its nodes stay")
+        return replace(self, config=replace(self.config, load=self.config.load * variation.load))
 
     def of_part(self, part: Part) -> WindowScenario:
         """The same in another part of the windows."""

@@ -1,0 +1,100 @@
+"""Comparisons for the dashboard: the rows with their intervals, every run of every seed, and the replays and
+curves that the report has of the first seed."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from typing import Any
+
+from proreus.model.errors import InputError
+from proreus.model.files import read_object
+from proreus.web.run_folders import REPORT, ROWS, Found
+
+PER_SEED, COMMAND = "per_seed.csv", "command.txt"
+_MOST_BYTES = 64 * 1024 * 1024
+_DATA = re.compile(rb'<script type="application/json" id="report-data">(.*?)</script>', re.DOTALL)
+
+
+def comparison_summary(found: Found) -> dict[str, Any]:
+    """A comparison in a list."""
+    try:
+        content = _rows(found)
+    except InputError as error:
+        return {"id": found.id, "name": found.name, "trouble": str(error)}
+    rows = content["rows"]
+    return {
+        "id": found.id,
+        "name": found.name,
+        "world": content["world"],
+        "scenarios": list(dict.fromkeys(row["scenario"] for row in rows)),
+        "policies": list(dict.fromkeys(row["policy"] for row in rows)),
+        "seeds": max((row["n"] for row in rows), default=0),
+        "when": (found.path / ROWS).stat().st_mtime,
+        "trouble": "",
+    }
+
+
+def comparison_detail(found: Found) -> dict[str, Any]:
+    """All rows, and all runs."""
+    content = _rows(found)
+    command = found.path / COMMAND
+    return {
+        **comparison_summary(found),
+        "rows": content["rows"],
+        "runs": _runs(found),
+        "command": _text(command)[:4_000] if command.is_file() else "",
+        "report": (found.path / REPORT).is_file(),
+    }
+
+
+def report_data(found: Found) -> bytes:
+    """The numbers of the report as JSON: curves, heat maps and replays of the first seed."""
+    match = _DATA.search(_bytes(found, REPORT))
+    if match is None:
+        raise InputError("has no data of a comparison in it", file=found.path / REPORT)
+    try:
+        json.loads(match[1])
+    except ValueError as error:
+        raise InputError(f"its data cannot be read: {error}", file=found.path / REPORT) from error
+    return match[1]
+
+
+def _rows(found: Found) -> dict[str, Any]:
+    content = read_object(found.path / ROWS, "a comparison's rows")
+    rows = content.get("rows")
+    wanted = {"scenario": str, "policy": str, "measure": str, "unit": str, "better": str, "n": int}
+    sound = isinstance(content.get("world"), str) and isinstance(rows, list)
+    for row in rows if sound and isinstance(rows, list) else ():
+        sound &= isinstance(row, dict) and all(isinstance(row.get(k), t) for k, t in wanted.items())
+        sound &= isinstance(row, dict) and isinstance(row.get("mean"), int | float)
+    if not sound:
+        raise InputError("is not what a comparison writes", file=found.path / ROWS)
+    return content
+
+
+def _runs(found: Found) -> dict[str, Any]:
+    """Every run with its measures, as a table."""
+    if not (found.path / PER_SEED).is_file():
+        return {"columns": [], "rows": []}
+    try:
+        lines = list(csv.reader(io.StringIO(_bytes(found, PER_SEED).decode())))
+    except (ValueError, csv.Error) as error:
+        raise InputError(f"is no table: {error}", file=found.path / PER_SEED) from error
+    return {"columns": lines[0], "rows": lines[1:]} if lines else {"columns": [], "rows": []}
+
+
+def _bytes(found: Found, name: str) -> bytes:
+    path = found.path / name
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise InputError(f"has more than {_MOST_BYTES:,} bytes", file=path)
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", file=path) from error
+
+
+def _text(path: Any) -> str:
+    return str(path.read_text(encoding="utf-8", errors="replace"))
