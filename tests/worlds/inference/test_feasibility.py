@@ -20,10 +20,13 @@ def _late(prompts: list[int]) -> list[bool]:
     scenario = PRESETS["colocated"]
     count = len(prompts)
     trace = trace_of(
-        "t", np.arange(count) * 60.0, np.array(prompts, dtype=np.int32), np.full(count, 5, dtype=np.int32)
+        "t",
+        np.arange(count, dtype=np.float64) * 60.0,
+        np.array(prompts, dtype=np.int32),
+        np.full(count, 5, dtype=np.int32),
     )
     spec = scenario.machines.spec()
-    return hopeless(trace, spec, timings_of(spec, None), scenario.control).tolist()
+    return [bool(late) for late in hopeless(trace, spec, timings_of(spec, None), scenario.control)]
 
 
 def test_the_simulator_agrees_about_requests_that_come_alone() -> None:

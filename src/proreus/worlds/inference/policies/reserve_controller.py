@@ -37,13 +37,18 @@ _ALIKE = 0.1
 """Share by which abilities of two pools may differ, so that each can do the other's work."""
 _TOKEN_USE, _OWN_TOKEN_USE = 0.85, 0.7
 """Most that token instances are used where pools lend each other instances, and where they cannot."""
-_USUAL_PROMPT, _TWICE_PROMPT = 2_000.0, 28_000.0
+_USUAL_PROMPT, _TWICE_PROMPT = 2_000.0, 36_000.0
 """Tokens that are computed of a prompt up to which instances do what their ability says, and so many more at
 which they take twice as long: attention."""
-_OTHER_KINDS = 1.1
+_OTHER_KINDS = 1.16
 """How much more work there is where an instance of one pool is no good for the other's."""
 _SEVERAL_MODELS = 1.22
 """How much more each further model takes: its instances are no good for the others."""
+_LATELY, _ROOM, _NO_WAIT = 3, 0.6, 0.6
+"""Intervals that say what comes now, share of use below which there is room, seconds that are no queue."""
+_HELD = 0.6
+"""Of the time that the search would wait before it drains: chosen on runs for validation, where the simulator
+drains as well as it starts."""
 _UNDECIDED = 0.3
 """Of an instance, within which a pool stays as it is."""
 _WAYS: tuple[tuple[Role, Role, int], ...] = (("prompt", "token", 1), ("token", "prompt", -1))
@@ -81,6 +86,8 @@ class _Known:
 
     memory: F64 = field(default_factory=first_memory)
     found: float | None = None
+    hopeless: float = 0.0
+    """Share of requests that are late though instances have room and nobody waits."""
 
 
 class Reserve(Controller):
@@ -105,6 +112,7 @@ class Reserve(Controller):
             )
         prompts, tokens = self._work(seen)
         series = np.ascontiguousarray(prompts + tokens)
+        self._learn_what_is_hopeless(seen, float(series[-_LATELY:].mean()))
         must, may = wanted_total(self._net, series, self._demand(seen), known.memory, told)
         coming = sum(pool.coming for pool in seen.pools)
         total = must if must > coming else min(coming, may)
@@ -125,6 +133,14 @@ class Reserve(Controller):
         share = float(tokens[recent].sum() / max(series[recent].sum(), 1e-9))
         counts = self._shared_out(seen, total, share, float(told[7]))
         return {role: Target(count, because) for role, count in counts.items()}
+
+    def _learn_what_is_hopeless(self, seen: InferenceObservation, load: float) -> None:
+        """What is late with room to spare and without a queue is late whatever is held: prompts that take
+        longer than was promised by themselves. It is no reason for more instances."""
+        active = sum(pool.active for pool in seen.pools)
+        if seen.traffic.ended and load < _ROOM * active and seen.traffic.wait < _NO_WAIT:
+            late = min(max(1.0 - seen.traffic.met, 0.0), 1.0)
+            self._known.hopeless += _FOUND_WEIGHT * (late - self._known.hopeless)
 
     def _work(self, seen: InferenceObservation) -> tuple[F64, F64]:
         """[intervals] of prompts and of tokens, in instances that they keep busy."""
@@ -151,11 +167,11 @@ class Reserve(Controller):
             readies=readies,
             backlog=pending * computed / seen.abilities[0].prompt_tokens,
             ended=float(seen.traffic.ended),
-            met=min(max(seen.traffic.met, 0.0), 1.0),
+            met=min(max(seen.traffic.met, 0.0) / max(1.0 - self._known.hopeless, 0.1), 1.0),
             wait=max(seen.traffic.wait, 0.0),
             life=seen.life_seconds,
             caution=self._leaning.caution,
-            patience=self._leaning.patience,
+            patience=_HELD * self._leaning.patience,
         )
 
     def _shared_out(

@@ -38,6 +38,10 @@ class FluidEpisode:
     """Scenario or family: episodes of a group are weighed together."""
     load: FluidLoad
     setting: Setting
+    gpus: float = 1.0
+    """Of an instance, mean over those at the beginning."""
+    number: int = 0
+    """The seed that it is of."""
 
 
 def played(net: ReserveNet, episode: FluidEpisode) -> tuple[float, float]:
@@ -79,7 +83,11 @@ def fluid_of(scenario: InferenceScenario, seed: int) -> FluidEpisode:
         seed=float(seed),
     )
     own = np.quantile(trace.prompt, _PARTS) * (1.0 - found) / first.prompt_tokens
-    return FluidEpisode(scenario.name, FluidLoad(work, requests, urgent, own), setting)
+    spec = scenario.machines.spec()
+    of_kind = {kind.name: kind.gpus for kind in spec.kinds}
+    count = max(sum(group.count for group in spec.groups), 1)
+    gpus = sum(group.count * of_kind[group.kind] for group in spec.groups) / count
+    return FluidEpisode(scenario.name, FluidLoad(work, requests, urgent, own), setting, gpus, seed)
 
 
 def drawn_episodes(count: int, seed: int, families: Sequence[Family] = TRAINED) -> list[FluidEpisode]:

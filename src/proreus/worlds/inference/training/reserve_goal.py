@@ -58,6 +58,8 @@ _STEP = 0.5
 _DECAY = 1e-4
 _MEAN, _EACH = 0.6, 0.4
 """What the mean of a group counts, in which the worst decide, and that of its episodes' logarithms."""
+_BEHIND, _AHEAD = 2.0, 0.05
+"""What it costs besides not to be so far ahead of the rule that is best in a scenario."""
 _OF_DRAWN = 0.3
 """What a drawn family counts where a scenario counts one."""
 _NOISE, _OFF, _SLOPE, _STARTS, _LEVEL = 10, 11, 9, 16, SIZE
@@ -140,9 +142,14 @@ class ReserveGoal:
             for seed in range(config.traces)
         ]
         self._drawn = drawn_episodes(config.drawn, 100 + config.seed) if config.drawn_episodes else []
-        begin = self._net(self.start)
-        self._of_start = {id(episode): played(begin, episode)[0] for episode in (*self._own, *self._drawn)}
         self._of_rules: dict[tuple[InferenceScenario, int, str], float] = {}
+        begin = self._net(self.start)
+        self._against = {id(episode): played(begin, episode)[0] for episode in self._drawn}
+        for scenario in scenarios:
+            mine = [episode for episode in self._own if episode.group == scenario.name]
+            best = self._best_rule(scenario.of_part("train"), range(config.traces))
+            for episode, hours in zip(mine, best.tolist(), strict=True):
+                self._against[id(episode)] = hours * 3_600.0 / episode.gpus
 
     @property
     def start(self) -> F64:
@@ -161,7 +168,8 @@ class ReserveGoal:
     def fitness(
         self, members: Sequence[F64], drawn: list[FluidEpisode]
     ) -> tuple[list[float], dict[str, int]]:
-        """Minus the logarithm of what is paid, in what the start pays; and the episodes."""
+        """Minus the logarithm of what is paid, in what the best rule pays in a scenario, and in what the
+        start pays for a drawn load; and the episodes."""
         jobs = [self._pool.submit(self._rated, member, drawn) for member in members]
         return [job.result() for job in jobs], {"episodes": len(drawn) * len(members)}
 
@@ -169,14 +177,15 @@ class ReserveGoal:
         net = self._net(member)
         groups: dict[str, list[tuple[float, float]]] = {}
         for episode in drawn:
-            groups.setdefault(episode.group, []).append(
-                (played(net, episode)[0], self._of_start[id(episode)])
-            )
+            groups.setdefault(episode.group, []).append((played(net, episode)[0], self._against[id(episode)]))
         named = {scenario.name for scenario in self._scenarios}
         total, weights = 0.0, 0.0
         for group, costs in groups.items():
-            ours, start = np.array(costs).T
-            cost = _MEAN * math.log(ours.mean() / start.mean()) + _EACH * float(np.log(ours / start).mean())
+            ours, other = np.array(costs).T
+            gap = math.log(ours.mean() / other.mean())
+            cost = _MEAN * gap + _EACH * float(np.log(ours / other).mean())
+            if group in named:
+                cost += _BEHIND * max(gap + _AHEAD, 0.0)
             weight = 1.0 if group in named else _OF_DRAWN
             total, weights = total + weight * cost, weights + weight
         return -total / weights - _DECAY * float(member @ member) / len(member)
@@ -205,12 +214,16 @@ class ReserveGoal:
         gains: dict[str, F64] = {}
         for scenario in (scenario.of_part("valid") for scenario in self._scenarios):
             ours = np.array([_cost(scenario, seed, Reserve("candidate", net)) for seed in seeds])
-            rules = np.array(
-                [[self._of_rule(scenario, seed, rule) for seed in seeds] for rule in scenario.yardstick()[1]]
-            )
-            best = rules[int(np.argmin(rules.mean(axis=1)))]
+            best = self._best_rule(scenario, seeds)
             gains[scenario.name] = 100.0 * (best - ours) / best.mean()
         return gains
+
+    def _best_rule(self, scenario: InferenceScenario, seeds: range) -> F64:
+        """[seeds] weighed GPU-hours of the rule of the least mean."""
+        rules = np.array(
+            [[self._of_rule(scenario, seed, rule) for seed in seeds] for rule in scenario.yardstick()[1]]
+        )
+        return np.asarray(rules[int(np.argmin(rules.mean(axis=1)))])
 
     def _of_rule(self, scenario: InferenceScenario, seed: int, rule: str) -> float:
         key = (scenario, seed, rule)
