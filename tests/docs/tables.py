@@ -104,6 +104,11 @@ _ARRIVALS = ["traces/calm", "traces/busy", "traces/rush"]
 _LOADS = ["calm", "busy", "rush"]
 _DAYS = ["servegen", "azure"]
 _SCALERS = ["plan", "predictive", "chiron", "oracle"]
+_LEARNED_ON = [
+    *("steady", "surge", "colocated", "conversations", "spot", "hetero", "two-models", "azure", "mooncake"),
+]
+_UNSEEN = ["drawn-sawtooth", "drawn-square", "drawn-spikes"]
+_LEARNED_BESIDE = ["learned", "predictive", "tokenscale", "chiron", "plan", "oracle"]
 _SERVICES = ["steady", "surge"]
 _TRAINED = [f"ppo-{seed} from predictive" for seed in (1, 2, 3)]
 
@@ -134,6 +139,22 @@ TABLES: Mapping[str, Table | MeasuresTable | Ahead] = {
     "loop-ahead": Ahead(
         "inference-loop", _SERVICES, _TRAINED, ["predictive", "threshold", "static", "random"]
     ),
+    **{
+        name: Table(
+            "inference-learned",
+            measure,
+            scenarios,
+            ["learned"] if measure == "ahead_of_best" else _LEARNED_BESIDE,
+            digits=1 if measure in ("oscillation", "ahead_of_best") else 2,
+        )
+        for scenarios, prefix in ((_LEARNED_ON, "learned"), (_UNSEEN, "unseen"))
+        for name, measure in (
+            (f"{prefix}-weighed", "weighed_gpu_hours"),
+            (f"{prefix}-promises", "slo_attainment"),
+            (f"{prefix}-turns", "oscillation"),
+            (f"{prefix}-ahead", "ahead_of_best"),
+        )
+    },
     "inference-ppo": Table(
         "inference-ppo",
         "weighed_gpu_hours",

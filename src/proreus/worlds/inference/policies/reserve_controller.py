@@ -42,10 +42,12 @@ _USUAL_PROMPT, _TWICE_PROMPT = 2_000.0, 36_000.0
 which they take twice as long: attention."""
 _OTHER_KINDS = 1.16
 """How much more work there is where an instance of one pool is no good for the other's."""
-_SEVERAL_MODELS = 1.22
+_SEVERAL_MODELS = 1.3
 """How much more each further model takes: its instances are no good for the others."""
 _LATELY, _ROOM, _NO_WAIT = 3, 0.6, 0.6
 """Intervals that say what comes now, share of use below which there is room, seconds that are no queue."""
+_SHORTEST_START, _LONGEST_START = 10.0, 1_200.0
+"""Seconds of a start between which the forecast is asked, twice as far as those that it was fitted to."""
 _HELD = 0.6
 """Of the time that the search would wait before it drains: chosen on runs for validation, where the simulator
 drains as well as it starts."""
@@ -101,6 +103,17 @@ class Reserve(Controller):
     def fresh(self, seed: int) -> Self:
         """Without memory."""
         return type(self)(self.name, self._net, self._leaning)
+
+    def unsure(self, observation: InferenceObservation, /) -> str:
+        """Where starts take far less or more than those that the forecast was fitted to, others decide."""
+        if not _SHORTEST_START <= observation.start_seconds <= _LONGEST_START:
+            return (
+                f"a start takes {observation.start_seconds:,.0f} s, which is outside "
+                f"{_SHORTEST_START:g}..{_LONGEST_START:g}"
+            )
+        if not np.isfinite(observation.history).all():
+            return "the history is not of finite numbers"
+        return ""
 
     def targets(self, seen: InferenceObservation) -> dict[Role, Target]:
         """The total, and how it is shared out."""

@@ -107,12 +107,12 @@ class InferenceObservation:
     abilities: tuple[Ability, ...]
     """Of each pool's instances."""
     steps: ScaleSteps
+    future: Future | None = field(default=None, repr=False)
+    """What will come: for a rule that is a bound and no controller."""
     life_seconds: float = 0.0
     """Mean life of instances that the provider takes away, as whoever rents them knows it; 0: none is."""
     models: int = 1
     """Language models that share the pools."""
-    future: Future | None = field(default=None, repr=False)
-    """What will come: for a rule that is a bound and no controller."""
 
     def pool(self, role: Role) -> PoolSeen:
         """The pool of that role."""
