@@ -139,22 +139,12 @@ TABLES: Mapping[str, Table | MeasuresTable | Ahead] = {
     "loop-ahead": Ahead(
         "inference-loop", _SERVICES, _TRAINED, ["predictive", "threshold", "static", "random"]
     ),
-    **{
-        name: Table(
-            "inference-learned",
-            measure,
-            scenarios,
-            ["learned"] if measure == "ahead_of_best" else _LEARNED_BESIDE,
-            digits=1 if measure in ("oscillation", "ahead_of_best") else 2,
-        )
-        for scenarios, prefix in ((_LEARNED_ON, "learned"), (_UNSEEN, "unseen"))
-        for name, measure in (
-            (f"{prefix}-weighed", "weighed_gpu_hours"),
-            (f"{prefix}-promises", "slo_attainment"),
-            (f"{prefix}-turns", "oscillation"),
-            (f"{prefix}-ahead", "ahead_of_best"),
-        )
-    },
+    "learned-weighed": Table("inference-learned", "weighed_gpu_hours", _LEARNED_ON, _LEARNED_BESIDE),
+    "learned-ahead": Table("inference-learned", "ahead_of_best", _LEARNED_ON, ["learned"], digits=1),
+    "learned-promises": Table("inference-learned", "slo_attainment", _LEARNED_ON, _LEARNED_BESIDE),
+    "learned-turns": Table("inference-learned", "oscillation", _LEARNED_ON, _LEARNED_BESIDE, digits=1),
+    "unseen-weighed": Table("inference-learned", "weighed_gpu_hours", _UNSEEN, _LEARNED_BESIDE),
+    "unseen-ahead": Table("inference-learned", "ahead_of_best", _UNSEEN, ["learned"], digits=1),
     "inference-ppo": Table(
         "inference-ppo",
         "weighed_gpu_hours",
