@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from proreus.model.errors import InputError
+from proreus.model.errors import InputError, UsageError
 from proreus.policies.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from proreus.worlds.inference.datasets.generator import Load, generate
 from proreus.worlds.inference.datasets.load_shapes import KEPT_BACK, TRAINED, load_shape
 from proreus.worlds.inference.encoding.load_history import SIZE, VERSION, features_of
 from proreus.worlds.inference.play import play
@@ -22,7 +24,7 @@ from proreus.worlds.inference.policies.reserve import (
 )
 from proreus.worlds.inference.policies.reserve_controller import Reserve
 from proreus.worlds.inference.policies.reserve_weights import BIAS, net_of
-from proreus.worlds.inference.scenarios import PRESETS
+from proreus.worlds.inference.scenarios import PRESETS, InferenceScenario, from_json, parse
 from proreus.worlds.inference.state.quantile_forecast import (
     QUANTILES,
     SCORES,
@@ -50,6 +52,55 @@ def test_load_shapes_have_a_mean_of_one_and_the_seed_decides(family: str) -> Non
     assert np.isfinite(draws[0]).all() and (draws[0] > 0).all() and len(draws[0]) == 300
     assert np.array_equal(draws[0], draws[1]) and not np.array_equal(draws[0], draws[2])
     assert draws[0].mean() == pytest.approx(1.0, rel=0.3)  # cut at both ends
+
+
+def test_a_drawn_scenario_is_another_load_for_every_seed_and_written_down() -> None:
+    scenario = parse("drawn-steps", None)
+    scenario = replace(scenario, load_=replace(scenario.load_, seconds=120.0))
+    first, again, other = (scenario.load(seed).arrival for seed in (1, 1, 2))
+    assert np.array_equal(first, again) and not np.array_equal(first[:50], other[:50])
+    back = from_json(json.loads(json.dumps(scenario.to_json())), None)
+    assert back == scenario and np.array_equal(back.load(1).arrival, first)
+    with pytest.raises(UsageError, match="drawn-stepz"):
+        parse("drawn-stepz", None)
+
+
+def test_a_profile_shapes_the_rate_and_is_written_down() -> None:
+    load = Load(rate=50.0, seconds=200.0, profile=(0.2, 1.8))
+    arrival = generate("profile", load, 0).arrival
+    assert (arrival >= 100.0).sum() > 5 * (arrival < 100.0).sum()
+    with pytest.raises(UsageError, match="profile"):
+        Load(profile=(-1.0,))
+    scenario = InferenceScenario("profile", load)
+    assert from_json(json.loads(json.dumps(scenario.to_json())), None) == scenario
+
+
+def test_wishes_change_what_is_held_and_nothing_else_is_trained() -> None:
+    history = np.tile([60.0, 60_000.0, 12_000.0], (60, 1))
+    look = replace(seen(pool("mixed", active=2), now=600.0), history=history)
+
+    def held(name: str) -> int:
+        policy = POLICIES.make(name)
+        assert isinstance(policy, Reserve)
+        return policy.targets(look)["mixed"].count
+
+    assert held("learned@gpu_hours=8") < held("learned") < held("learned@promises=8")
+    with pytest.raises(UsageError, match="latency"):
+        POLICIES.make("learned@latency=2")
+
+
+def test_starts_beyond_what_it_was_fitted_to_are_left_to_others() -> None:
+    controller, look = Reserve("learned", net_of(TENSORS)), seen(pool("mixed"))
+    assert controller.unsure(look) == ""
+    assert "a start takes 5,000 s" in controller.unsure(replace(look, start_seconds=5_000.0))
+    assert "finite" in controller.unsure(replace(look, history=np.full((3, 3), np.nan)))
+
+
+def test_an_explanation_says_forecast_doubt_and_reserve() -> None:
+    told = POLICIES.make("learned")
+    assert isinstance(told, Reserve)
+    verdict = told.explain(seen(pool("prompt"), pool("token"), intervals=30)).verdicts[0]
+    assert {"work now", "likely at most then", "doubt", "reserve", "for losses"} <= set(verdict.scores)
 
 
 def test_features_do_not_depend_on_size() -> None:
