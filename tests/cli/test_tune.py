@@ -124,8 +124,7 @@ def test_where_gpus_do_not_decide_it_is_trained_for_what_does(work: Path, proreu
     ("words", "message"),
     [
         (("pods",), "--from: name your work"),
-        (("inference", "--from", "x"), "every search there ended below its start, the policy plan), but in"),
-        (("inference", "--help"), "nothing can be trained for you in the world 'inference' (every search"),
+        (("inference", "--from", "nowhere"), "unknown scenario 'nowhere'"),
         (("pods", "--from", "gpu@5", "--minutes", "0"), "--minutes 0"),
         (("pods", "--from", "gpu@5", "--seeds", "4"), "--seeds 4 is outside 5..1000"),
         (("pods", "--from", "nowhere.csv"), "the format openb needs a file of nodes"),

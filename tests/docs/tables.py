@@ -104,6 +104,11 @@ _ARRIVALS = ["traces/calm", "traces/busy", "traces/rush"]
 _LOADS = ["calm", "busy", "rush"]
 _DAYS = ["servegen", "azure"]
 _SCALERS = ["plan", "predictive", "chiron", "oracle"]
+_LEARNED_ON = [
+    *("steady", "surge", "colocated", "conversations", "spot", "hetero", "two-models", "azure", "mooncake"),
+]
+_UNSEEN = ["drawn-sawtooth", "drawn-square", "drawn-spikes"]
+_LEARNED_BESIDE = ["learned", "predictive", "tokenscale", "chiron", "plan", "oracle"]
 _SERVICES = ["steady", "surge"]
 _TRAINED = [f"ppo-{seed} from predictive" for seed in (1, 2, 3)]
 _LOOPS = [f"ppo-{seed}" for seed in (1, 2, 3)]
@@ -133,6 +138,12 @@ TABLES: Mapping[str, Table | MeasuresTable | Ahead] = {
         digits=4,
     ),
     "loop-ahead": Ahead("inference-loop", _SERVICES, _LOOPS, ["predictive", "threshold", "static", "random"]),
+    "learned-weighed": Table("inference-learned", "weighed_gpu_hours", _LEARNED_ON, _LEARNED_BESIDE),
+    "learned-ahead": Table("inference-learned", "ahead_of_best", _LEARNED_ON, ["learned"], digits=1),
+    "learned-promises": Table("inference-learned", "slo_attainment", _LEARNED_ON, _LEARNED_BESIDE),
+    "learned-turns": Table("inference-learned", "oscillation", _LEARNED_ON, _LEARNED_BESIDE, digits=1),
+    "unseen-weighed": Table("inference-learned", "weighed_gpu_hours", _UNSEEN, _LEARNED_BESIDE),
+    "unseen-ahead": Table("inference-learned", "ahead_of_best", _UNSEEN, ["learned"], digits=1),
     "inference-ppo": Table(
         "inference-ppo",
         "weighed_gpu_hours",

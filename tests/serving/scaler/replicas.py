@@ -16,7 +16,14 @@ from proreus.worlds.inference.model import vllm
 from proreus.worlds.inference.state.observation import Ability
 
 ABILITY = Ability(10_000.0, 2_000.0, 100_000.0)
-NUMBERS = {"promptTokensPerSecond": "10000", "outputTokensPerSecond": "2000", "kvTokens": "100000"}
+NUMBERS = {
+    "promptTokensPerSecond": "10000",
+    "outputTokensPerSecond": "2000",
+    "kvTokens": "100000",
+    "policy": "threshold",
+    "fallback": "threshold",
+}
+"""Of a trigger whose replicas can do so much, scaled by a rule whose answers can be told beforehand."""
 """The same in metadata."""
 _LABELS = 'model_name="m",engine="0"'
 

@@ -39,7 +39,7 @@ def test_many_objects_that_are_looked_at_all_the_time(
     wait: float, fake: FakeReplicas, tmp_path: Path
 ) -> None:
     fake.places["a"] = slowly
-    metadata = {"metrics": fake.urls("a"), "interval": "0.3", **NUMBERS}
+    metadata = {**NUMBERS, "metrics": fake.urls("a"), "interval": "0.3"}
     words = ("--http-port", "0", "--drain-seconds", f"{DRAIN:g}", "--log-level", "info")
     process = ServiceProcess(tmp_path, "scaler", *words)
     try:
@@ -107,7 +107,7 @@ def test_a_policy_that_holds_the_lock_holds_nobody_up_and_does_not_keep_it_from_
             until = time.monotonic() + 60.0
             while b'reason="slow"' not in ask(int(process.about["http"]["port"]), "/metrics").body:
                 began = time.monotonic()
-                assert keda.replicas("vllm", {**metadata, **NUMBERS}) == 1
+                assert keda.replicas("vllm", {**NUMBERS, **metadata}) == 1
                 assert time.monotonic() - began < 10.0
                 assert began < until
                 time.sleep(0.2)
@@ -118,7 +118,7 @@ def test_a_policy_that_holds_the_lock_holds_nobody_up_and_does_not_keep_it_from_
 
 
 def _asked(fake: FakeReplicas, name: str) -> bytes:
-    return reference(name, {"metrics": fake.urls("a"), **NUMBERS})
+    return reference(name, {**NUMBERS, "metrics": fake.urls("a")})
 
 
 def _refused(keda: Keda, fake: FakeReplicas, number: int, codes: list[grpc.StatusCode]) -> None:

@@ -139,14 +139,14 @@ def test_a_replica_that_comes_back_is_not_held_against_its_past() -> None:
 
 
 @pytest.mark.parametrize(
-    "policy", ["threshold", "kpa", "apa", "wva", "dynamo", "predictive", "plan", "chiron"]
+    "policy", ["threshold", "kpa", "apa", "wva", "dynamo", "predictive", "plan", "chiron", "learned"]
 )
 def test_a_service_frozen_at_low_load_keeps_its_replicas(
     policy: str, fake: FakeReplicas, clock: Clock
 ) -> None:
     places = "abcdef"
     fake.places.update(dict.fromkeys(places, Says(running=1, kv_use=0.02)))
-    metadata = {"metrics": fake.urls(*places), "policy": policy, "most": "12", **NUMBERS}
+    metadata = {**NUMBERS, "metrics": fake.urls(*places), "policy": policy, "most": "12"}
     with running_scaler(clock) as (service, port), Keda(port) as keda:
         before = keda.replicas("vllm", metadata)
         assert before >= 6
@@ -165,7 +165,7 @@ def test_a_service_frozen_at_low_load_keeps_its_replicas(
 def test_an_idle_service_still_comes_down(fake: FakeReplicas, clock: Clock) -> None:
     places = "abcdef"
     fake.places.update(dict.fromkeys(places, IDLE))
-    metadata = {"metrics": fake.urls(*places), **NUMBERS}
+    metadata = {**NUMBERS, "metrics": fake.urls(*places)}
     with running_scaler(clock) as (service, port), Keda(port) as keda:
         for _ in range(60):
             clock.now += 10
@@ -178,7 +178,7 @@ def test_an_idle_service_still_comes_down(fake: FakeReplicas, clock: Clock) -> N
 
 def test_frozen_seconds_may_be_turned_off(fake: FakeReplicas, clock: Clock) -> None:
     fake.places["a"] = Says()
-    metadata = {"metrics": fake.urls("a"), "frozenSeconds": "0", **NUMBERS}
+    metadata = {**NUMBERS, "metrics": fake.urls("a"), "frozenSeconds": "0"}
     with running_scaler(clock) as (service, port), Keda(port) as keda:
         for _ in range(20):
             clock.now += 10
@@ -190,7 +190,7 @@ def test_what_was_in_a_cache_for_long_is_stale(fake: FakeReplicas, clock: Clock)
     text = Says().text()
     head = f"HTTP/1.1 200 OK\r\nage: 61\r\ncontent-length: {len(text)}\r\n\r\n"
     fake.places.update(a=lambda to: to.sendall((head + text).encode()), b=Says())
-    metadata = {"metrics": fake.urls("a", "b"), **NUMBERS}
+    metadata = {**NUMBERS, "metrics": fake.urls("a", "b")}
     with running_scaler(clock) as (service, port), Keda(port) as keda:
         assert keda.replicas("vllm", metadata) == 1
         assert service.measurements.counted("proreus_scaler_unreadable", reason="stale") == 1

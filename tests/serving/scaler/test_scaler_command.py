@@ -43,7 +43,7 @@ def health(port: int, name: str) -> int:
 
 def test_it_scales_by_itself_and_ends_when_told(fake: FakeReplicas, tmp_path: Path) -> None:
     fake.places["a"] = Says(kv_use=0.95)
-    metadata = {"metrics": fake.urls("a", "b"), "interval": "0.5", "most": "3", **NUMBERS}
+    metadata = {**NUMBERS, "metrics": fake.urls("a", "b"), "interval": "0.5", "most": "3"}
     process = ServiceProcess(tmp_path, "scaler", "--http-port", "0", "--log-level", "info")
     try:
         port, http = process.grpc, int(process.about["http"]["port"])
@@ -78,7 +78,7 @@ def test_only_who_has_a_certificate_is_answered(fake: FakeReplicas, tmp_path: Pa
     words = ("--tls-cert", str(certificate), "--tls-key", str(key), "--tls-client-ca", str(certificate))
     process = ServiceProcess(tmp_path, "scaler", "--http-port", "0", *words)
     try:
-        request = reference("vllm", {"metrics": fake.urls("a"), **NUMBERS})
+        request = reference("vllm", {**NUMBERS, "metrics": fake.urls("a")})
         root = certificate.read_bytes()
         for shown, code in (((key.read_bytes(), root), None), ((None, None), grpc.StatusCode.UNAVAILABLE)):
             credentials = grpc.ssl_channel_credentials(root, *shown)

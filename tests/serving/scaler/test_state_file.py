@@ -15,7 +15,7 @@ def test_replicas_that_were_starting_are_still_asked_for(
     fake: FakeReplicas, clock: Clock, tmp_path: Path
 ) -> None:
     fake.places.update(a=Says(kv_use=0.95), b=Says(kv_use=0.95))
-    metadata = {"metrics": fake.urls("a", "b", "c"), **NUMBERS}
+    metadata = {**NUMBERS, "metrics": fake.urls("a", "b", "c")}
     state = tmp_path / "state.json"
     with running_scaler(clock, memory=state) as (_, port), Keda(port) as keda:
         assert keda.replicas("vllm", metadata) == 3
@@ -36,13 +36,13 @@ def test_a_damaged_file_costs_what_was_remembered_and_nothing_else(
     state.write_bytes(damage)
     fake.places["a"] = Says()
     with running_scaler(clock, memory=state) as (_, port), Keda(port) as keda:
-        assert keda.replicas("vllm", {"metrics": fake.urls("a"), **NUMBERS}) == 1
+        assert keda.replicas("vllm", {**NUMBERS, "metrics": fake.urls("a")}) == 1
     assert b"vllm" in state.read_bytes()
 
 
 def test_what_is_too_old_is_forgotten(fake: FakeReplicas, clock: Clock, tmp_path: Path) -> None:
     state = tmp_path / "state.json"
-    metadata = {"metrics": fake.urls("a"), **NUMBERS}
+    metadata = {**NUMBERS, "metrics": fake.urls("a")}
     fake.places["a"] = Says()
     with running_scaler(clock, memory=state) as (_, port), Keda(port) as keda:
         keda.replicas("vllm", metadata)
@@ -54,7 +54,7 @@ def test_what_is_too_old_is_forgotten(fake: FakeReplicas, clock: Clock, tmp_path
 
 def test_metadata_that_change_go_on_from_what_was_asked_for(fake: FakeReplicas, clock: Clock) -> None:
     fake.places["a"] = Says(kv_use=0.95)
-    metadata = {"metrics": fake.urls("a", "b"), **NUMBERS}
+    metadata = {**NUMBERS, "metrics": fake.urls("a", "b")}
     with running_scaler(clock) as (_, port), Keda(port) as keda:
         assert keda.replicas("vllm", metadata) == 2
         fake.places["a"] = Says()

@@ -120,7 +120,7 @@ HOSTILE: dict[str, Misbehave | str | int] = {
 def test_one_hostile_replica_of_three_changes_nothing(name: str, fake: FakeReplicas, clock: Clock) -> None:
     """Its last good sample stands in for it; it is counted, and nobody waits long."""
     fake.places.update(a=Says(), b=Says(), c=Says())
-    metadata = {"metrics": fake.urls("a", "b", "c"), **NUMBERS}
+    metadata = {**NUMBERS, "metrics": fake.urls("a", "b", "c")}
     with running_scaler(clock, fetch=QUICKLY) as (service, port), Keda(port) as keda:
         assert keda.replicas("vllm", metadata) == 3
         fake.places.update(a=Says().after(10), b=Says().after(10), c=HOSTILE[name])
@@ -141,8 +141,8 @@ def test_a_slow_service_holds_up_no_other(fake: FakeReplicas, clock: Clock) -> N
 
     places: dict[str, Misbehave | str | int | Says] = {f"slow{number}": silent for number in range(64)}
     fake.places.update(places, a=Says())
-    slow = {"metrics": fake.urls(*places), **NUMBERS}
-    quick = {"metrics": fake.urls("a"), **NUMBERS}
+    slow = {**NUMBERS, "metrics": fake.urls(*places)}
+    quick = {**NUMBERS, "metrics": fake.urls("a")}
     with running_scaler(clock, fetch=FetchLimits(seconds=60.0)) as (_, port), Keda(port) as keda:
         stuck = threading.Thread(target=lambda: _refused(keda, slow))
         stuck.start()
@@ -162,13 +162,13 @@ def test_one_line_without_end_is_not_parsed(fake: FakeReplicas, clock: Clock) ->
     fake.places["a"] = 'vllm:num_requests_running{a="' + '\\"' * 1_000_000 + '"} 1\n'
     with running_scaler(clock) as (service, port), Keda(port) as keda:
         began = time.monotonic()
-        _refused(keda, {"metrics": fake.urls("a"), **NUMBERS})
+        _refused(keda, {**NUMBERS, "metrics": fake.urls("a")})
         assert time.monotonic() - began < 40.0
         assert service.measurements.counted("proreus_scaler_unreadable", reason="too_large") == 1
 
 
 def test_a_name_that_leads_to_secrets_is_not_asked(clock: Clock) -> None:
-    metadata = {"metrics": "http://169.254.169.254/latest/meta-data/", **NUMBERS}
+    metadata = {**NUMBERS, "metrics": "http://169.254.169.254/latest/meta-data/"}
     with running_scaler(clock) as (service, port), Keda(port) as keda:
         with pytest.raises(grpc.RpcError):
             keda.replicas("vllm", metadata)
@@ -177,7 +177,7 @@ def test_a_name_that_leads_to_secrets_is_not_asked(clock: Clock) -> None:
 
 def test_a_dead_exporter_holds_the_last_number_and_health_says_so(fake: FakeReplicas, clock: Clock) -> None:
     fake.places.update(a=Says(kv_use=0.95), b=Says(kv_use=0.95))
-    metadata = {"metrics": fake.urls("a", "b", "c"), **NUMBERS}
+    metadata = {**NUMBERS, "metrics": fake.urls("a", "b", "c")}
     with running_scaler(clock) as (service, port), Keda(port) as keda:
         assert keda.replicas("vllm", metadata) == 3
         assert service.check_metrics() == ""
@@ -195,7 +195,7 @@ def test_a_dead_exporter_holds_the_last_number_and_health_says_so(fake: FakeRepl
 
 def test_a_scaler_that_has_never_seen_anything_guesses_nothing(fake: FakeReplicas, clock: Clock) -> None:
     """An error leaves the Deployment as it is; a guess would scale it down."""
-    metadata = {"metrics": fake.urls("a"), **NUMBERS}
+    metadata = {**NUMBERS, "metrics": fake.urls("a")}
     with running_scaler(clock) as (service, port), Keda(port) as keda:
         with pytest.raises(grpc.RpcError) as refused:
             keda.replicas("vllm", metadata)
@@ -223,7 +223,7 @@ def test_the_rule_stands_in_for_a_policy(
     own = tmp_path / "own.py"
     own.write_text(OWN)
     fake.places.update(a=Says(kv_use=0.95))
-    metadata = {"metrics": fake.urls("a"), "policy": f"{own}:{name}", **NUMBERS}
+    metadata = {**NUMBERS, "metrics": fake.urls("a"), "policy": f"{own}:{name}", "fallback": "threshold"}
     metadata["deadlineMs"] = "200" if reason == "slow" else "60000"
     with running_scaler(clock, policies=(f"{own}:{name}",)) as (service, port), Keda(port) as keda:
         assert keda.replicas("vllm", metadata) == 2  # as `threshold` says
@@ -236,7 +236,7 @@ def test_a_policy_that_was_quick_and_hangs_holds_nobody_up(
     own = tmp_path / "own.py"
     own.write_text(OWN)
     fake.places["a"] = Says()
-    metadata = {"metrics": fake.urls("a"), "policy": f"{own}:Hangs", "deadlineMs": "1000", **NUMBERS}
+    metadata = {**NUMBERS, "metrics": fake.urls("a"), "policy": f"{own}:Hangs", "deadlineMs": "1000"}
     with running_scaler(clock, policies=(f"{own}:Hangs",)) as (service, port), Keda(port) as keda:
         for _ in range(3):
             began = time.monotonic()
@@ -250,7 +250,7 @@ def test_a_policy_that_was_quick_and_hangs_holds_nobody_up(
 
 def test_in_shadow_others_may_scale(fake: FakeReplicas, clock: Clock) -> None:
     fake.places["a"] = Says()
-    metadata = {"metrics": fake.urls("a", "b", "c"), "shadow": "current", **NUMBERS}
+    metadata = {**NUMBERS, "metrics": fake.urls("a", "b", "c"), "shadow": "current"}
     with running_scaler(clock) as (_, port), Keda(port) as keda:
         assert keda.replicas("vllm", metadata) == 1
         fake.places.update(b=Says(), c=Says())
@@ -264,7 +264,7 @@ def test_where_most_replicas_are_unreadable_the_rule_decides(
     own = tmp_path / "own.py"
     own.write_text(OWN)
     fake.places.update(a=Says(), b=Says())
-    metadata = {"metrics": fake.urls("a", "b"), "policy": f"{own}:More", **NUMBERS}
+    metadata = {**NUMBERS, "metrics": fake.urls("a", "b"), "policy": f"{own}:More"}
     with running_scaler(clock, policies=(f"{own}:More",)) as (service, port), Keda(port) as keda:
         assert keda.replicas("vllm", metadata) == 4
         fake.places["b"] = Says(waiting="NaN").text()
@@ -281,7 +281,7 @@ def test_shadow_writes_what_it_would_have_done(
     own, log = tmp_path / "own.py", tmp_path / "shadow.jsonl"
     own.write_text(OWN)
     fake.places["a"] = Says(kv_use=0.95)
-    metadata = {"metrics": fake.urls("a"), "policy": f"{own}:More", "shadow": shadow, **NUMBERS}
+    metadata = {**NUMBERS, "metrics": fake.urls("a"), "policy": f"{own}:More", "shadow": shadow}
     options = {"policies": (f"{own}:More",), "shadow_log": log, "shadow_bytes": 4096}
     with running_scaler(clock, **options) as (_, port), Keda(port) as keda:
         assert keda.replicas("vllm", metadata) == asked_for

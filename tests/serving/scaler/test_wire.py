@@ -18,7 +18,7 @@ def test_the_bytes_of_every_message(fake: FakeReplicas, clock: Clock) -> None:
     """Field by field, as KEDA's definition numbers them: tag = number << 3 | wire type."""
     fake.places["a"] = Says()
     with running_scaler(clock) as (_, port), Keda(port) as keda:
-        metadata = {"metrics": fake.urls("a"), "metricName": "want", **NUMBERS}
+        metadata = {**NUMBERS, "metrics": fake.urls("a"), "metricName": "want"}
         ref = reference("vllm", metadata)
         assert ref.startswith(b"\x0a\x04vllm\x12\x03llm\x1a")
         one = struct.pack("<d", 1.0)
@@ -48,7 +48,7 @@ def test_the_project_numbers_fields_as_keda_does() -> None:
 
 def test_a_busy_service_is_given_more(fake: FakeReplicas, clock: Clock) -> None:
     fake.places.update(a=BUSY, b=BUSY)
-    metadata = {"metrics": fake.urls("a", "b", "c"), "most": "8", **NUMBERS}
+    metadata = {**NUMBERS, "metrics": fake.urls("a", "b", "c"), "most": "8"}
     with running_scaler(clock) as (_, port), Keda(port) as keda:
         value = keda.value("vllm", metadata)
         assert (value.metricValue, value.metricValueFloat) == (3, 3.0)
@@ -57,7 +57,7 @@ def test_a_busy_service_is_given_more(fake: FakeReplicas, clock: Clock) -> None:
 
 def test_streams_tell_at_once_and_hold_no_thread(fake: FakeReplicas, clock: Clock) -> None:
     fake.places["a"] = Says()
-    metadata = {"metrics": fake.urls("a"), **NUMBERS}
+    metadata = {**NUMBERS, "metrics": fake.urls("a")}
     with running_scaler(clock, threads=1) as (_, port), Keda(port) as keda:
         streams = [keda.stream("StreamIsActive", reference(f"o{n}", metadata)) for n in range(20)]
         assert {next(stream) for stream in streams} == {b"\x08\x01"}
@@ -100,7 +100,7 @@ def test_streams_tell_at_once_and_hold_no_thread(fake: FakeReplicas, clock: Cloc
 def test_bad_metadata_are_refused_by_the_name_of_the_field(
     metadata: dict[str, str], field: str, clock: Clock
 ) -> None:
-    good = {"metrics": "http://127.0.0.1:1/metrics", **NUMBERS}
+    good = {**NUMBERS, "metrics": "http://127.0.0.1:1/metrics"}
     if {"prometheus", "role"} & metadata.keys() or not metadata:
         del good["metrics"]
     with running_scaler(clock) as (_, port), Keda(port) as keda:
@@ -128,21 +128,21 @@ def test_a_metric_that_there_is_not(fake: FakeReplicas, clock: Clock) -> None:
     fake.places["a"] = Says()
     with running_scaler(clock) as (_, port), Keda(port) as keda:
         with pytest.raises(grpc.RpcError) as refused:
-            keda.value("vllm", {"metrics": fake.urls("a"), **NUMBERS}, "s0-proreus-replicas")
+            keda.value("vllm", {**NUMBERS, "metrics": fake.urls("a")}, "s0-proreus-replicas")
         assert refused.value.details().startswith("metricName: ")
 
 
 def test_two_objects_side_by_side_do_not_know_each_other(fake: FakeReplicas, clock: Clock) -> None:
     fake.places.update(a=BUSY, b=Says())
-    busy = {"metrics": fake.urls("a"), "most": "4", **NUMBERS}
-    calm = {"metrics": fake.urls("b"), "most": "4", **NUMBERS}
+    busy = {**NUMBERS, "metrics": fake.urls("a"), "most": "4"}
+    calm = {**NUMBERS, "metrics": fake.urls("b"), "most": "4"}
     with running_scaler(clock) as (_, port), Keda(port) as keda:
         assert (keda.replicas("one", busy), keda.replicas("two", calm)) == (2, 1)
 
 
 def test_two_pools_share_one_controller(fake: FakeReplicas, clock: Clock) -> None:
     fake.places.update(p=Says(waiting=100), t=Says(kv_use=0.95))
-    shared = {"promptMetrics": fake.urls("p"), "tokenMetrics": fake.urls("t"), "most": "4", **NUMBERS}
+    shared = {**NUMBERS, "promptMetrics": fake.urls("p"), "tokenMetrics": fake.urls("t"), "most": "4"}
     with running_scaler(clock) as (service, port), Keda(port) as keda:
         wanted = {
             role: keda.replicas(f"vllm-{role}", {**shared, "role": role}) for role in ("prompt", "token")
@@ -162,7 +162,7 @@ def test_a_policy_of_ones_own_scales_once_the_operator_names_it(
         "        return Scale(mixed=3)\n"
     )
     fake.places["a"] = Says()
-    metadata = {"metrics": fake.urls("a"), "policy": f"{own}:Mine", **NUMBERS}
+    metadata = {**NUMBERS, "metrics": fake.urls("a"), "policy": f"{own}:Mine"}
     with running_scaler(clock, policies=(f"{own}:Mine",)) as (_, port), Keda(port) as keda:
         assert keda.replicas("vllm", metadata) == 4
     with running_scaler(clock) as (_, port), Keda(port) as keda, pytest.raises(grpc.RpcError) as refused:

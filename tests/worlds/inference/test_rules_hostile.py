@@ -58,7 +58,7 @@ def _rows(rates: list[float]) -> F64:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("name", [*POLICIES.rules, "residual-0", "residual-1"])
+@pytest.mark.parametrize("name", [*POLICIES.names, "residual-0", "residual-1"])
 @pytest.mark.parametrize("start_seconds", [10.0, 120.0])
 def test_histories(name: str, shape: str, start_seconds: float) -> None:
     for what, rates in HISTORIES.items():
@@ -163,6 +163,6 @@ def _rule(name: str) -> Callable[[], Controller]:
 
 
 CONTROLLERS: dict[str, Callable[[], Controller]] = {
-    **{name: _rule(name) for name in POLICIES.rules},
+    **{name: _rule(name) for name in POLICIES.names},
     **{f"residual-{seed}": partial(_residual, seed) for seed in range(2)},
 }

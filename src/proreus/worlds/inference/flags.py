@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from proreus.contract.flags import metavar
+from proreus.contract.flags import metavar, names_files
 from proreus.contract.world import PLAYING
 from proreus.data.catalogue import data_dir
 from proreus.model.errors import UsageError
 from proreus.worlds.inference.datasets.cluster_file import read_cluster
-from proreus.worlds.inference.datasets.recorded import Playback
+from proreus.worlds.inference.datasets.recorded import Playback, play_back
 from proreus.worlds.inference.datasets.timings import checked_profiles, profiles_in, table_in
 from proreus.worlds.inference.model.cluster import Engine, Scheduler
 from proreus.worlds.inference.model.start_up import starting_within
@@ -26,7 +26,8 @@ class InferenceFlags:
 
     scenario: str = "steady"
     """steady, surge, colocated, conversations, spot, hetero, two-models, day; azure, mooncake, servegen
-    (datasets)."""
+    (datasets); drawn-swing, -ramps, -steps, -flash, -regimes, -quiet, -clients, -mixed, -sawtooth, -square,
+    -spikes: a load of that family, another for every seed."""
     data: Annotated[Path | None, metavar("DIR")] = None
     """The folder of datasets; or set PROREUS_DATA."""
     trace: Annotated[Path | None, metavar("FILE")] = field(default=None, metadata=PLAYING)
@@ -80,6 +81,17 @@ class InferenceFlags:
     """Of each pool."""
     spot_seconds: float | None = None
     """Mean life of instances that the provider takes away; 0: none is."""
+
+    def drawing(self, given: str) -> InferenceScenario:
+        """Work that is another for every seed: a trace of one's own by parts, or a scenario by its name."""
+        if names_files(given, self.scenario, InferenceFlags.scenario):
+            own = replace(self, trace=Path(given)).chosen()
+            assert own.playback is not None
+            trace = play_back(Path(given), own.playback, 0).trace
+            span = max(float(trace.arrival[-1]), 1e-9)
+            load = replace(own.load_, rate=self.rate or len(trace) / span, seconds=span)
+            return replace(own, load_=load).of_part("test")
+        return self.chosen(given)
 
     def chosen(self, name: str | None = None) -> InferenceScenario:
         """The scenario that the flags describe; `name` in place of --scenario."""

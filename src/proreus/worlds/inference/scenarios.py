@@ -16,6 +16,7 @@ from proreus.model.errors import InputError, UsageError, unknown_name
 from proreus.worlds.inference.datasets.catalogue import DATASETS
 from proreus.worlds.inference.datasets.cluster_file import ClusterEntry
 from proreus.worlds.inference.datasets.generator import Lengths, Load, generate
+from proreus.worlds.inference.datasets.load_shapes import FAMILIES, Family, load_shape
 from proreus.worlds.inference.datasets.recorded import Playback, play_back, recorded
 from proreus.worlds.inference.datasets.sessions import Conversations, generate_sessions
 from proreus.worlds.inference.datasets.timings import timings_of
@@ -25,12 +26,15 @@ from proreus.worlds.inference.model.prefixes import own_blocks
 from proreus.worlds.inference.model.requests import RequestTrace
 from proreus.worlds.inference.model.service import BATCH, INTERACTIVE, ServiceClass
 from proreus.worlds.inference.model.start_up import Limits, StartUp, starting_within
+from proreus.worlds.inference.simulation.feasibility import hopeless
 from proreus.worlds.inference.simulation.machines import Further, InitialInstances, machines_of
 from proreus.worlds.inference.simulation.options import ControlOptions
 from proreus.worlds.inference.simulation.world import InferenceRun
 
 Source = Literal["generated", "azure", "mooncake", "servegen", "file"]
 SEEDS_APART = 1_000_000
+_WORTH_A_WORD = 0.005
+"""Share of requests that cannot be served as promised, from which it is told."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,8 @@ class InferenceScenario:
     """How a file of one's own is played; None: by parts, at the rate of the load, as datasets are."""
     sessions: Conversations | None = None
     """What generated requests have in common; None: they are strangers to each other."""
+    family: Family | None = None
+    """Of load shapes: every seed draws one; None: the load is as it says."""
 
     world: ClassVar[str] = "inference"
     headings: ClassVar[Headings] = Headings(
@@ -74,10 +80,19 @@ class InferenceScenario:
         elif self.sessions is not None:
             request_trace = generate_sessions(self.name, self.load_, self.sessions, drawn)
         else:
-            request_trace = generate(self.name, self.load_, drawn)
+            request_trace = generate(self.name, self._drawn_load(drawn), drawn)
         if self.machines.prefix_cache and request_trace.prefix is None:
             request_trace = replace(request_trace, prefix=own_blocks(request_trace.prompt, PAGE_TOKENS))
         return self._of_models(request_trace, drawn)
+
+    def _drawn_load(self, seed: int) -> Load:
+        """The load with the shape that a seed draws, where there is a family of them."""
+        if self.family is None:
+            return self.load_
+        draw = np.random.default_rng([seed, FAMILIES.index(self.family)])
+        start = self.control.start.seconds(self.machines.spec().kinds[0])
+        profile = load_shape(self.family, self.load_.seconds, start, draw)
+        return replace(self.load_, profile=tuple(profile.tolist()))
 
     def _of_models(self, request_trace: RequestTrace, seed: int) -> RequestTrace:
         """Every request is for one of the models, by their shares."""
@@ -106,7 +121,22 @@ class InferenceScenario:
         return replace(self, part=part, playback=None)
 
     def caution(self, seeds: Sequence[int]) -> str:
-        """Recorded hours and days come again."""
+        """Recorded hours and days come again; and what no controller could serve as promised."""
+        return "; ".join(filter(None, (self._comes_again(seeds), self._hopeless(seeds))))
+
+    def _hopeless(self, seeds: Sequence[int]) -> str:
+        if self.source in ("generated", "servegen"):  # prompts of at most 8,192 tokens
+            return ""
+        spec, trace = self.machines.spec(), self.load(min(seeds, default=0))
+        late = hopeless(trace, spec, timings_of(spec, self.table), self.control)
+        if late.mean() < _WORTH_A_WORD:
+            return ""
+        return (
+            f"{self.name}: {100.0 * late.mean():.1f} % of the requests would be late on an idle instance, so "
+            f"no controller serves more than {100.0 * (1.0 - late.mean()):.1f} % as promised"
+        )
+
+    def _comes_again(self, seeds: Sequence[int]) -> str:
         if self.playback is not None:
             assert self.place is not None
             message = f"{self.name}: {play_back(self.place, self.playback, min(seeds, default=0)).told}"
@@ -157,6 +187,9 @@ _DELAYED = StartUp(provision_seconds=40.0, storage_gigabytes=2.35, warm_up_secon
 
 _WEIGHED = (replace(INTERACTIVE, weight=4.0), BATCH)
 """A person who waits counts as much as four requests that run overnight."""
+
+DRAWN = "drawn-"
+"""Before the name of a family of load shapes."""
 
 _MOONCAKE_RATE = 3.4
 """Requests a second, as recorded."""
@@ -219,8 +252,14 @@ def parse(name: str, data: Path | None) -> InferenceScenario:
     """The scenario of that name."""
     if name in PRESETS:
         return PRESETS[name]
+    if name.startswith(DRAWN) and name.removeprefix(DRAWN) in FAMILIES:
+        family = FAMILIES[FAMILIES.index(name.removeprefix(DRAWN))]
+        load = Load(rate=30.0, seconds=1_800.0, variation=1.2)
+        return replace(PRESETS["surge"], name=name, load_=load, family=family)
     if name not in DATASETS:
-        raise unknown_name("scenario", name, [*PRESETS, *DATASETS])
+        raise unknown_name(
+            "scenario", name, [*PRESETS, *DATASETS, *(f"{DRAWN}{family}" for family in FAMILIES)]
+        )
     folder = folder_for(name, data_dir(data))
     base = PRESETS["day" if name == "servegen" else "surge"]
     if name == "servegen":
@@ -247,7 +286,13 @@ def from_json(entry: Mapping[str, Any], data: Path | None) -> InferenceScenario:
         return InferenceScenario(
             **{
                 **entry,
-                "load_": Load(**{**load, "lengths": Lengths(**load["lengths"])}),
+                "load_": Load(
+                    **{
+                        **load,
+                        "lengths": Lengths(**load["lengths"]),
+                        "profile": tuple(load.get("profile", ())),
+                    }
+                ),
                 "machines": InitialInstances(
                     **{**machines, "further": tuple(Further(**one) for one in machines["further"])}
                 ),

@@ -64,14 +64,18 @@ WORLD = World(
     learners={
         "es": "proreus.worlds.inference.training.learners:ES",
         "ppo": "proreus.worlds.inference.training.torch_learners:PPO",
+        "reserve": "proreus.worlds.inference.training.reserve_learner:RESERVE",
     },
-    not_tuned="every search there ended below its start, the policy plan",
+    specialist="proreus.worlds.inference.training.reserve_learner:SPECIALIST",
+    tunes_from="a trace of requests (arrival,prompt,output, or as Azure 2023, Mooncake and splitwise-sim "
+    "have them), or the name of a scenario; the cluster is that of --scenario",
     bench="proreus.worlds.inference.bench:bench_inference",
     examples={
         "simulate": (
             "proreus simulate inference --scenario surge --policy apa --explain 12;"
             " proreus simulate inference --trace requests.csv --gpu l40s --gpus 1 --model llama3-8b"
         ),
+        "tune": "proreus tune inference --from requests.csv --gpu l40s --model llama3-8b --minutes 10",
         "compare": "proreus compare inference --scenarios surge,colocated --policies kpa,apa,oracle",
     },
 )

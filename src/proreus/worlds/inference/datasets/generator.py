@@ -61,6 +61,8 @@ class Load:
     urgent: float = 1.0
     """Share of requests of the first class of service; the others are of the second."""
     lengths: Lengths = CONVERSATION
+    profile: tuple[float, ...] = ()
+    """Factors of the rate in equal parts of the time, on top of day and week."""
 
     def __post_init__(self) -> None:
         for name in ("rate", "seconds", "variation", "day_seconds"):
@@ -72,6 +74,8 @@ class Load:
             )
         if not (0 <= self.daily < 1 and 0 <= self.weekly < 1 and 0 <= self.urgent <= 1 and self.unrest >= 0):
             raise UsageError("daily and weekly swings are shares below 1, urgent a share")
+        if not all(0 <= factor < math.inf for factor in self.profile):
+            raise UsageError("profile: factors of a rate are numbers from 0 on")
 
 
 def generate(name: str, load: Load, seed: int) -> RequestTrace:
@@ -117,7 +121,13 @@ def shape(load: Load, seconds: F64) -> F64:
     day = time / load.day_seconds
     swing = 1.0 + load.daily * np.cos(2 * np.pi * (day - 14.0 / 24.0))  # busiest at two in the afternoon
     weekend = (np.floor(day).astype(np.int64) % 7) >= 5
-    return np.asarray(load.rate * swing * np.where(weekend, 1.0 - load.weekly, 1.0))
+    rates = np.asarray(load.rate * swing * np.where(weekend, 1.0 - load.weekly, 1.0))
+    if load.profile:
+        part = np.clip(
+            (seconds / load.seconds * len(load.profile)).astype(np.int64), 0, len(load.profile) - 1
+        )
+        rates = rates * np.array(load.profile)[part]
+    return rates
 
 
 def arrivals(rates: F64, step: float, load: Load, draw: np.random.Generator) -> F64:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from proreus.model.errors import InputError
 from proreus.policies.catalogue import Catalogue, CheckpointKind, Rule
 from proreus.policies.checkpoint import WEIGHTS, Checkpoint
+from proreus.policies.experts import check_wishes, read_wishes
 from proreus.policies.networks.bidder import bidder_of
+from proreus.worlds.inference.encoding.load_history import VERSION as LOADS
 from proreus.worlds.inference.encoding.pools import VERSION as POOLS
 from proreus.worlds.inference.encoding.residual import SIZES
 from proreus.worlds.inference.encoding.residual import VERSION as OFFSETS
 from proreus.worlds.inference.policies.knobs import first_knobs, knobs_of
 from proreus.worlds.inference.policies.learned import Learned
+from proreus.worlds.inference.policies.reserve_controller import OBJECTIVES, Reserve, leaning_of
+from proreus.worlds.inference.policies.reserve_weights import net_of
 from proreus.worlds.inference.policies.rules.aibrix import Apa
 from proreus.worlds.inference.policies.rules.chiron import Chiron
 from proreus.worlds.inference.policies.rules.controller import Controller
@@ -47,6 +52,30 @@ def _actor(name: str, checkpoint: Checkpoint, folder: Path, options: Any, seed: 
         raise InputError(str(error), file=folder / WEIGHTS) from error
 
 
+@dataclass(frozen=True)
+class InferenceOptions:
+    """Flags that policies read."""
+
+    objective: str = ""
+    """What `learned` weighs otherwise than it was searched for: gpu_hours, promises, stability, energy, as
+    promises=4,stability=2."""
+
+
+def _weighed(options: Any, objective: str) -> InferenceOptions:
+    return InferenceOptions(objective)
+
+
+def _reserve(name: str, checkpoint: Checkpoint, folder: Path, options: Any, seed: int) -> Reserve:
+    try:
+        wishes = read_wishes(options.objective if isinstance(options, InferenceOptions) else "")
+        check_wishes(wishes, OBJECTIVES)
+        return Reserve(name, net_of(checkpoint.tensors), leaning_of(wishes))
+    except ValueError as error:
+        raise InputError(str(error), file=folder / WEIGHTS) from error
+
+
+SHIPPED = Path(__file__).parents[1] / "pretrained" / "inference"
+
 POLICIES = Catalogue(
     world="inference",
     rules={
@@ -67,6 +96,24 @@ POLICIES = Catalogue(
         "static": _rule(Static, "the cluster as it begins"),
         "oracle": _rule(Oracle, "sees what will come: a bound, not a controller"),
     },
-    main=("predictive", "plan", "tokenscale", "chiron", "wva", "dynamo", "apa", "kpa", "static", "oracle"),
-    kinds={"knobs": CheckpointKind(POOLS, _learned), "actor": CheckpointKind(OFFSETS, _actor)},
+    main=(
+        "learned",
+        "predictive",
+        "plan",
+        "tokenscale",
+        "chiron",
+        "wva",
+        "dynamo",
+        "apa",
+        "kpa",
+        "static",
+        "oracle",
+    ),
+    kinds={
+        "knobs": CheckpointKind(POOLS, _learned),
+        "actor": CheckpointKind(OFFSETS, _actor),
+        "reserve": CheckpointKind(LOADS, _reserve, told=_weighed),
+    },
+    shipped=SHIPPED,
+    options=InferenceOptions,
 )

@@ -74,6 +74,8 @@ class Collector:
             start_seconds=self.start_seconds(),
             abilities=self.abilities,
             steps=self.steps,
+            life_seconds=options.spot_seconds,
+            models=len({kind.model.name for kind in cluster.spec.kinds}),
             future=self._future,
         )
 
@@ -140,6 +142,7 @@ class Collector:
             met=float(met.mean()) if len(rows) else 1.0,
             ttft_slack=late(ttft[served]),
             tbt_slack=late(tbt[served]),
+            found=float(rows[:, c.L_FOUND].sum() / max(rows[:, c.L_PROMPT].sum(), 1.0)) if len(rows) else 0.0,
         )
 
 

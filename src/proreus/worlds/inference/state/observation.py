@@ -66,6 +66,8 @@ class Traffic:
     """The same of the time between tokens."""
     met_width: float = 0.0
     """How far apart the least and the most lie that `met` can be: 0 where every request is known."""
+    found: float = 0.0
+    """Share of prompts' tokens that prefix caches knew, over the requests that ended."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,10 @@ class InferenceObservation:
     steps: ScaleSteps
     future: Future | None = field(default=None, repr=False)
     """What will come: for a rule that is a bound and no controller."""
+    life_seconds: float = 0.0
+    """Mean life of instances that the provider takes away, as whoever rents them knows it; 0: none is."""
+    models: int = 1
+    """Language models that share the pools."""
 
     def pool(self, role: Role) -> PoolSeen:
         """The pool of that role."""

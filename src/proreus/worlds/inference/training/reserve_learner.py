@@ -1,0 +1,83 @@
+"""The search for the reserve as a learner, and what `proreus tune inference` trains with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from dataclasses import replace
+
+from proreus.learning.learner import EvolutionLearner
+from proreus.learning.specialist import Specialist, Starts
+from proreus.policies.catalogue import LEARNED
+from proreus.policies.checkpoint import load_checkpoint
+from proreus.worlds.inference.encoding.load_history import SIZE, VERSION
+from proreus.worlds.inference.policies.catalogue import SHIPPED
+from proreus.worlds.inference.scenarios import InferenceScenario
+from proreus.worlds.inference.state.quantile_forecast import LoadForecaster, forecaster_of
+from proreus.worlds.inference.training.reserve_goal import ReserveConfig, ReserveGoal, vector_of
+
+
+def _forecaster(config: ReserveConfig) -> LoadForecaster:
+    """Fitted anew, or what ships."""
+    if config.forecast_series == 0:
+        return forecaster_of(load_checkpoint(SHIPPED, VERSION).tensors, SIZE)
+    # torch is needed here alone
+    from proreus.worlds.inference.training.load_forecast import ForecastConfig, drawn_moments, fit_forecast
+
+    settings = ForecastConfig(series=config.forecast_series, seed=config.seed)
+    return fit_forecast(drawn_moments(settings.series, settings.seed), settings)
+
+
+def _goal(scenarios: Sequence[InferenceScenario], config: ReserveConfig, pool: Executor) -> ReserveGoal:
+    return ReserveGoal(scenarios, config, pool, _forecaster(config))
+
+
+def _starts(scenario: InferenceScenario) -> Starts:
+    """What ships."""
+    return {LEARNED: vector_of(load_checkpoint(SHIPPED, VERSION).tensors)}
+
+
+RESERVE = EvolutionLearner(
+    world="inference",
+    algorithm="reserve",
+    configs=(ReserveConfig(),),
+    kind="reserve",
+    encoding=VERSION,
+    gain="% fewer weighed GPU-hours than the best rule",
+    about="a forecast of loads that knows its doubt, and the reserve held for it, by a fluid model",
+    example="--scenarios steady,surge,colocated,conversations,spot,hetero --out runs/reserve",
+    needs="cmaes",
+    not_on_ray="rates its members in threads of one process",
+    goal=_goal,
+    threads=True,
+)
+
+_TUNED = replace(
+    RESERVE,
+    configs=(
+        ReserveConfig(
+            generations=100_000,
+            sigma=0.1,
+            traces=8,
+            episodes=8,
+            drawn=200,
+            drawn_episodes=40,
+            forecast_series=0,
+            validation_runs=4,
+            evaluate_every=10,
+        ),
+    ),
+)
+
+SPECIALIST = Specialist(
+    learners={"weighed_gpu_hours": _TUNED},
+    strongest={"weighed_gpu_hours": "predictive"},
+    starts=_starts,
+    beside=("slo_attainment", "gpu_hours", "oscillation"),
+    cautions=(
+        "Members are rated in a fluid model of the service and judged in the simulator: what neither knows, "
+        "such as how long your instances really take to start, is not in the figures.",
+        "A file is one recording: seeds begin at different moments of its parts. Where your load changes, "
+        "tune again.",
+    ),
+)

@@ -1,0 +1,109 @@
+"""The learned controller beside the rules: all scenarios, load families that it never saw, traces kept back.
+
+    PYTHONPATH=src python -m tests.worlds.inference.scaler_study OUT --seeds 1000 20
+
+Every policy plays the same requests. Runs are kept in OUT/runs, so that a study that was stopped goes on
+where it was. It writes OUT/inference-learned.json as `docs/results` keeps it, with how far `learned` is ahead
+of the rule that is best in each scenario, run by run, in percent of what that rule needs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from proreus.model.estimate import estimate
+from proreus.worlds.inference.play import play
+from proreus.worlds.inference.policies.catalogue import POLICIES
+from proreus.worlds.inference.scenarios import InferenceScenario, parse
+
+SHORT = (
+    *("steady", "surge", "colocated", "conversations", "spot", "hetero", "two-models", "azure", "mooncake"),
+    *("drawn-sawtooth", "drawn-square", "drawn-spikes"),
+)
+RULES = ("predictive", "tokenscale", "chiron")
+POLICIES_PLAYED = ("learned", *RULES, "plan", "oracle")
+MEASURES = {"weighed_gpu_hours": "h", "slo_attainment": "%", "gpu_hours": "h", "oscillation": "an hour"}
+COMMAND = "PYTHONPATH=src python -m tests.worlds.inference.scaler_study OUT"
+
+
+def scenario_of(name: str) -> InferenceScenario:
+    """By name; NAME:FILE plays another recording in place of the scenario's own."""
+    plain, _, place = name.partition(":")
+    scenario = parse(plain, None)
+    return scenario if not place else replace(scenario, name=name, place=Path(place))
+
+
+def measured(runs: Path, name: str, policy: str, seed: int) -> dict[str, float]:
+    """A run, once."""
+    kept = runs / f"{name.replace('/', '_')}-{policy}-{seed}.json"
+    if not kept.exists():
+        scenario = scenario_of(name)
+        measures = play(scenario, scenario.load(seed), POLICIES.make(policy), seed).measures
+        kept.write_text(json.dumps({measure: measures[measure] for measure in MEASURES}))
+    found: dict[str, float] = json.loads(kept.read_text())
+    return found
+
+
+def rows_of(runs: Path, name: str, seeds: range, policies: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Of one scenario."""
+    found = {policy: [measured(runs, name, policy, seed) for seed in seeds] for policy in policies}
+    rows = [
+        _row(
+            name,
+            policy,
+            (measure, unit, "higher" if unit == "%" else "lower"),
+            [run[measure] for run in played],
+        )
+        for policy, played in found.items()
+        for measure, unit in MEASURES.items()
+    ]
+    costs = {
+        policy: np.array([run["weighed_gpu_hours"] for run in played]) for policy, played in found.items()
+    }
+    best = min(RULES, key=lambda rule: costs[rule].mean())
+    ahead = 100.0 * (costs[best] - costs["learned"]) / costs[best].mean()
+    rows.append(_row(name, "learned", ("ahead_of_best", "%", "higher"), ahead.tolist()))
+    return rows
+
+
+def _row(name: str, policy: str, measure: tuple[str, str, str], values: list[float]) -> dict[str, Any]:
+    what, unit, better = measure
+    found = estimate(values)
+    about = {"scenario": name, "policy": policy, "measure": what, "unit": unit, "better": better}
+    return {**about, "mean": found.mean, "low": found.low, "high": found.high, "n": found.n}
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(prog="scaler_study", description=__doc__.splitlines()[0])
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--seeds", type=int, nargs=2, default=(1_000, 20), help="the first, and how many")
+    parser.add_argument("--scenarios", default=",".join(SHORT))
+    parser.add_argument("--policies", default=",".join(POLICIES_PLAYED))
+    asked = parser.parse_args(arguments)
+    runs = asked.out / "runs"
+    runs.mkdir(parents=True, exist_ok=True)
+    seeds = range(asked.seeds[0], sum(asked.seeds))
+    rows: list[dict[str, Any]] = []
+    for name in asked.scenarios.split(","):
+        found = rows_of(runs, name, seeds, tuple(asked.policies.split(",")))
+        rows += found
+        told = [
+            f"{row['policy']} {row['mean']:.2f} ± {row['mean'] - row['low']:.2f}"
+            for row in found
+            if row["measure"] == "weighed_gpu_hours" or row["measure"].startswith("ahead")
+        ]
+        sys.stdout.write(f"{name}: {', '.join(told)}\n")
+        sys.stdout.flush()
+        content = {"command": COMMAND, "world": "inference", "rows": rows}
+        (asked.out / "inference-learned.json").write_text(json.dumps(content, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,237 @@
+"""The learned controller: its forecast, the fluid model it is searched in, and what it does with both."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from proreus.model.errors import InputError, UsageError
+from proreus.policies.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from proreus.worlds.inference.datasets.generator import Load, generate
+from proreus.worlds.inference.datasets.load_shapes import KEPT_BACK, TRAINED, load_shape
+from proreus.worlds.inference.encoding.load_history import SIZE, VERSION, features_of
+from proreus.worlds.inference.play import play
+from proreus.worlds.inference.policies.catalogue import POLICIES, SHIPPED
+from proreus.worlds.inference.policies.reserve import (
+    HIGH,
+    LOW,
+    exceeded_at,
+    forecast_quantiles,
+)
+from proreus.worlds.inference.policies.reserve_controller import Reserve
+from proreus.worlds.inference.policies.reserve_weights import BIAS, net_of
+from proreus.worlds.inference.scenarios import PRESETS, InferenceScenario, from_json, parse
+from proreus.worlds.inference.state.quantile_forecast import (
+    QUANTILES,
+    SCORES,
+    TARGETS,
+    at_score,
+    forecaster_of,
+)
+from proreus.worlds.inference.training.fluid_curriculum import drawn_episodes, fluid_of, played
+from proreus.worlds.inference.training.reserve_goal import (
+    VECTOR,
+    ReserveConfig,
+    ReserveGoal,
+    vector_of,
+    vector_parts,
+)
+from tests.worlds.inference.looks import pool, seen
+
+TENSORS = load_checkpoint(SHIPPED, VERSION).tensors
+FORECASTER = forecaster_of(TENSORS, SIZE)
+
+
+@pytest.mark.parametrize("family", [*TRAINED, *KEPT_BACK])
+def test_load_shapes_have_a_mean_of_one_and_the_seed_decides(family: str) -> None:
+    draws = [load_shape(family, 3_000.0, 120.0, np.random.default_rng(seed)) for seed in (1, 1, 2)]  # type: ignore[arg-type]
+    assert np.isfinite(draws[0]).all() and (draws[0] > 0).all() and len(draws[0]) == 300
+    assert np.array_equal(draws[0], draws[1]) and not np.array_equal(draws[0], draws[2])
+    assert draws[0].mean() == pytest.approx(1.0, rel=0.3)  # cut at both ends
+
+
+def test_a_drawn_scenario_is_another_load_for_every_seed_and_written_down() -> None:
+    scenario = parse("drawn-steps", None)
+    scenario = replace(scenario, load_=replace(scenario.load_, seconds=120.0))
+    first, again, other = (scenario.load(seed).arrival for seed in (1, 1, 2))
+    assert np.array_equal(first, again) and not np.array_equal(first[:50], other[:50])
+    back = from_json(json.loads(json.dumps(scenario.to_json())), None)
+    assert back == scenario and np.array_equal(back.load(1).arrival, first)
+    with pytest.raises(UsageError, match="drawn-stepz"):
+        parse("drawn-stepz", None)
+
+
+def test_a_profile_shapes_the_rate_and_is_written_down() -> None:
+    load = Load(rate=50.0, seconds=200.0, profile=(0.2, 1.8))
+    arrival = generate("profile", load, 0).arrival
+    assert (arrival >= 100.0).sum() > 5 * (arrival < 100.0).sum()
+    with pytest.raises(UsageError, match="profile"):
+        Load(profile=(-1.0,))
+    scenario = InferenceScenario("profile", load)
+    assert from_json(json.loads(json.dumps(scenario.to_json())), None) == scenario
+
+
+def test_wishes_change_what_is_held_and_nothing_else_is_trained() -> None:
+    history = np.tile([60.0, 60_000.0, 12_000.0], (60, 1))
+    look = replace(seen(pool("mixed", active=2), now=600.0), history=history)
+
+    def held(name: str) -> int:
+        policy = POLICIES.make(name)
+        assert isinstance(policy, Reserve)
+        return policy.targets(look)["mixed"].count
+
+    assert held("learned@gpu_hours=8") < held("learned") < held("learned@promises=8")
+    with pytest.raises(UsageError, match="latency"):
+        POLICIES.make("learned@latency=2")
+
+
+def test_starts_beyond_what_it_was_fitted_to_are_left_to_others() -> None:
+    controller, look = Reserve("learned", net_of(TENSORS)), seen(pool("mixed"))
+    assert controller.unsure(look) == ""
+    assert "a start takes 5,000 s" in controller.unsure(replace(look, start_seconds=5_000.0))
+    assert "finite" in controller.unsure(replace(look, history=np.full((3, 3), np.nan)))
+
+
+def test_an_explanation_says_forecast_doubt_and_reserve() -> None:
+    told = POLICIES.make("learned")
+    assert isinstance(told, Reserve)
+    verdict = told.explain(seen(pool("prompt"), pool("token"), intervals=30)).verdicts[0]
+    assert {"work now", "likely at most then", "doubt", "reserve", "for losses"} <= set(verdict.scores)
+
+
+def test_features_do_not_depend_on_size() -> None:
+    series = np.random.default_rng(0).gamma(9.0, 1.0, 100)
+    small, level = features_of(series, 12.0)
+    large, thousandfold = features_of(1_000.0 * series, 12.0)
+    np.testing.assert_allclose(small, large, atol=1e-9)
+    assert thousandfold == pytest.approx(1_000.0 * level)
+
+
+@pytest.mark.parametrize("series", [[0.0], [0.0] * 50, [1e-300, 1e300], [1e300] * 9, [0.0, 1e5, 0.0]])
+def test_features_of_anything_are_finite(series: list[float]) -> None:
+    for steps in (0.01, 1.0, 60.0, 1e6):
+        found, level = features_of(np.array(series), steps)
+        assert np.isfinite(found).all() and level > 0
+
+
+def test_the_kernel_forecasts_what_numpy_does() -> None:
+    net = net_of(TENSORS)
+    for seed in range(5):
+        features, _ = features_of(np.random.default_rng(seed).gamma(4.0, 1.0, 80), 13.0)
+        found = np.zeros((len(TARGETS), len(QUANTILES)))
+        forecast_quantiles(net, features, found)
+        expected = FORECASTER.quantiles(features)
+        np.testing.assert_allclose(found, expected, atol=1e-9)
+        assert (np.diff(found, axis=1) >= 0).all()
+        for score in (-2.0, 0.0, 0.7, *SCORES, 3.0):
+            assert exceeded_at(found[0], score) == pytest.approx(at_score(expected[0], score))
+
+
+def test_the_forecast_rises_with_the_load_and_doubts_more_what_is_restless() -> None:
+    draw = np.random.default_rng(1)
+    calm = 10.0 + 0.1 * draw.normal(size=120)
+    wild = 10.0 * np.exp(0.6 * draw.normal(size=120))
+    rising = np.linspace(2.0, 12.0, 120)
+    spread = {
+        name: np.ptp(FORECASTER.quantiles(features_of(series, 13.0)[0])[0])
+        for name, series in (("calm", calm), ("wild", wild))
+    }
+    assert spread["wild"] > 1.3 * spread["calm"]
+    median = QUANTILES.index(0.5)
+    up, down = (FORECASTER.quantiles(features_of(way, 13.0)[0])[0, median] for way in (rising, rising[::-1]))
+    assert up > down
+
+
+@pytest.mark.parametrize("name", ["steady", "surge", "colocated"])
+def test_the_fluid_model_is_close_to_the_simulator(name: str) -> None:
+    """The same controller over the same requests: GPU-hours within 6 %, promises within 3 points."""
+    scenario, net = PRESETS[name].of_part("train"), net_of(TENSORS)
+    hours, kept = [], []
+    for seed in range(3):
+        measures = play(scenario, scenario.load(seed), Reserve("learned", net), seed).measures
+        episode = fluid_of(scenario, seed)
+        weighed, share = played(net, episode)
+        spent = weighed / (1.0 + max(0.99 - share, 0.0) / 0.05) * 4.0 / 3_600.0
+        hours.append((spent, measures["gpu_hours"]))
+        kept.append((100.0 * share, measures["slo_attainment"]))
+    fluid, exact = np.mean(hours, axis=0)
+    assert fluid == pytest.approx(exact, rel=0.06)
+    assert np.mean(kept, axis=0)[0] == pytest.approx(np.mean(kept, axis=0)[1], abs=3.0)
+
+
+def test_drawn_episodes_are_the_seeds_and_end() -> None:
+    net, one, other = net_of(TENSORS), drawn_episodes(16, 3), drawn_episodes(16, 3)
+    for first, second in zip(one, other, strict=True):
+        assert played(net, first) == played(net, second)
+        cost, share = played(net, first)
+        assert 0.0 < cost < np.inf and 0.0 <= share <= 1.0
+
+
+def test_a_vector_is_a_checkpoint_and_back() -> None:
+    vector = np.random.default_rng(0).normal(size=VECTOR)
+    weight, bias = vector_parts(vector)
+    np.testing.assert_allclose(vector_of({"figures.weight": weight, "figures.bias": bias}), vector)
+
+
+def test_a_search_in_the_fluid_model_finds_better_than_a_bad_start() -> None:
+    config = ReserveConfig(population=4, traces=2, drawn=8, episodes=4, drawn_episodes=4, validation_runs=1)
+    with ThreadPoolExecutor(1) as threads:
+        goal = ReserveGoal([PRESETS["steady"]], config, threads, FORECASTER)
+        drawn = goal.draw(np.random.default_rng(0))
+        wasteful = goal.start.copy()
+        wasteful[4] += 6.0  # instances beside what is forecast
+        (start, worse), counts = goal.fitness([goal.start, wasteful], drawn)
+        assert worse < start - 0.05
+        assert counts == {"episodes": 12}
+        assert set(goal.validate(goal.start)) == {"steady"}
+        assert net_of(goal.tensors(goal.start)) is not None
+
+
+def test_more_instances_where_the_load_is_higher_and_fewer_where_prompts_are_found() -> None:
+    def total(rate: float, found: float = 0.0) -> int:
+        history = np.tile([rate, 1_000.0 * rate, 200.0 * rate], (60, 1))
+        look = replace(seen(pool("mixed", active=4), now=600.0), history=history)
+        look = replace(look, traffic=replace(look.traffic, ended=100, found=found))
+        return Reserve("learned", net_of(TENSORS)).targets(look)["mixed"].count
+
+    assert total(10.0) < total(40.0) < total(120.0)
+    assert total(120.0, found=0.7) < total(120.0)
+
+
+def test_nobody_is_drained_while_all_together_are_too_few() -> None:
+    history = np.tile([60.0, 60_000.0, 1_000.0], (60, 1))
+    look = replace(seen(pool("prompt", active=2), pool("token", active=4), now=600.0), history=history)
+    controller = Reserve("learned", net_of(TENSORS))
+    change = controller.decide(look)
+    assert change.token >= 0 and change.prompt >= 0
+    assert change.prompt + change.token > 0
+
+
+def test_a_reserve_is_held_where_instances_are_taken_away() -> None:
+    history = np.tile([20.0, 20_000.0, 4_000.0], (60, 1))
+    look = replace(seen(pool("mixed", active=3), now=600.0), history=history)
+    usual = Reserve("learned", net_of(TENSORS)).targets(look)["mixed"]
+    spot = Reserve("learned", net_of(TENSORS)).targets(replace(look, life_seconds=900.0))["mixed"]
+    assert usual.because["for losses"] == 0.0 < spot.because["for losses"]
+
+
+def test_figures_stay_within_bounds_whatever_the_weights() -> None:
+    assert (LOW < HIGH).all()
+    wild = {**TENSORS, BIAS: np.full_like(TENSORS[BIAS], 1e6)}
+    history = np.tile([20.0, 20_000.0, 4_000.0], (60, 1))
+    look = replace(seen(pool("mixed"), now=600.0), history=history)
+    assert not look.refusal(Reserve("learned", net_of(wild)).decide(look))
+
+
+def test_a_damaged_checkpoint_is_refused(tmp_path: object) -> None:
+    from pathlib import Path
+
+    folder = Path(str(tmp_path)) / "broken"
+    card = load_checkpoint(SHIPPED, VERSION).card
+    save_checkpoint(folder, Checkpoint(card, {**TENSORS, BIAS: np.full_like(TENSORS[BIAS], np.nan)}))
+    with pytest.raises(InputError, match="figures"):
+        POLICIES.make(str(folder))
