@@ -67,11 +67,27 @@ SMALL |= {
             *("--window-seconds", "300", "--scenarios", "surge", *_FEW_WINDOWS),
         ),
         (
+            *(
+                "train",
+                "inference",
+                "--algo",
+                "reserve",
+                *_FEW_MEMBERS,
+                *_FEW_WINDOWS,
+                "--scenarios",
+                "steady",
+            ),
+            *("--traces", "1", "--episodes", "1", "--drawn", "8", "--drawn-episodes", "4"),
+            *("--forecast-series", "60"),
+        ),
+        (
             *("train", "inference", "--algo", "ppo", "--steps", "320", "--lanes", "4", "--rate", "4"),
             *("--rollout-steps", "16", "--hidden", "8", "--evaluate-every", "2", *_FEW_WINDOWS),
         ),
     )
 }
+_EVOLVES = ("es", "reserve")
+"""Learners whose length is a number of generations."""
 CONFIRMED = {"pods": "--confirm-seeds", "vms": "--confirm-starts", "rebalance": "--confirm-seeds"}
 
 
@@ -85,7 +101,7 @@ class Case:
     @property
     def length(self) -> str:
         """The flag that says how long it is."""
-        return "--generations" if self.algorithm == "es" else "--steps"
+        return "--generations" if self.algorithm in _EVOLVES else "--steps"
 
     @property
     def words(self) -> list[str]:
@@ -97,14 +113,14 @@ class Case:
         return [*words, *confirmed]
 
     def _of_toys(self) -> tuple[str, ...]:
-        return (self.length, "4" if self.algorithm == "es" else "1024")
+        return (self.length, "4" if self.algorithm in _EVOLVES else "1024")
 
     def lasting(self, *, long: bool) -> tuple[list[str], int]:
         """(the words for its length or for two fifths of it, which end with a judgement; that length)."""
         words = self.words
         place = words.index(self.length) + 1
-        whole = 4 if self.algorithm == "es" else int(words[place])
-        short = 2 if self.algorithm == "es" else whole * 2 // 5
+        whole = 4 if self.algorithm in _EVOLVES else int(words[place])
+        short = 2 if self.algorithm in _EVOLVES else whole * 2 // 5
         length = whole if long else short
         return [*words[:place], str(length), *words[place + 1 :]], length
 

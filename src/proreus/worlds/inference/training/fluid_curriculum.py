@@ -40,8 +40,8 @@ class FluidEpisode:
     setting: Setting
     gpus: float = 1.0
     """Of an instance, mean over those at the beginning."""
-    number: int = 0
-    """The seed that it is of."""
+    against: float = 1.0
+    """Weighed instance-seconds that it is held against."""
 
 
 def played(net: ReserveNet, episode: FluidEpisode) -> tuple[float, float]:
@@ -87,7 +87,7 @@ def fluid_of(scenario: InferenceScenario, seed: int) -> FluidEpisode:
     of_kind = {kind.name: kind.gpus for kind in spec.kinds}
     count = max(sum(group.count for group in spec.groups), 1)
     gpus = sum(group.count * of_kind[group.kind] for group in spec.groups) / count
-    return FluidEpisode(scenario.name, FluidLoad(work, requests, urgent, own), setting, gpus, seed)
+    return FluidEpisode(scenario.name, FluidLoad(work, requests, urgent, own), setting, gpus)
 
 
 def drawn_episodes(count: int, seed: int, families: Sequence[Family] = TRAINED) -> list[FluidEpisode]:

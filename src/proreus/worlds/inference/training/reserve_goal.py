@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -136,20 +136,22 @@ class ReserveGoal:
         forecaster: LoadForecaster,
     ) -> None:
         self._scenarios, self._config, self._pool, self._forecaster = scenarios, config, pool, forecaster
-        self._own = [
-            fluid_of(scenario.of_part("train"), seed)
-            for scenario in scenarios
-            for seed in range(config.traces)
-        ]
-        self._drawn = drawn_episodes(config.drawn, 100 + config.seed) if config.drawn_episodes else []
         self._of_rules: dict[tuple[InferenceScenario, int, str], float] = {}
+        self._own = [
+            episode for scenario in scenarios for episode in self._episodes(scenario.of_part("train"))
+        ]
+        drawn = drawn_episodes(config.drawn, 100 + config.seed) if config.drawn_episodes else []
         begin = self._net(self.start)
-        self._against = {id(episode): played(begin, episode)[0] for episode in self._drawn}
-        for scenario in scenarios:
-            mine = [episode for episode in self._own if episode.group == scenario.name]
-            best = self._best_rule(scenario.of_part("train"), range(config.traces))
-            for episode, hours in zip(mine, best.tolist(), strict=True):
-                self._against[id(episode)] = hours * 3_600.0 / episode.gpus
+        self._drawn = [replace(episode, against=played(begin, episode)[0]) for episode in drawn]
+
+    def _episodes(self, scenario: InferenceScenario) -> list[FluidEpisode]:
+        """Of a scenario, each against the rule that is best over all of them."""
+        seeds = range(self._config.traces)
+        episodes = [fluid_of(scenario, seed) for seed in seeds]
+        return [
+            replace(episode, against=hours * 3_600.0 / episode.gpus)
+            for episode, hours in zip(episodes, self._best_rule(scenario, seeds).tolist(), strict=True)
+        ]
 
     @property
     def start(self) -> F64:
@@ -177,7 +179,7 @@ class ReserveGoal:
         net = self._net(member)
         groups: dict[str, list[tuple[float, float]]] = {}
         for episode in drawn:
-            groups.setdefault(episode.group, []).append((played(net, episode)[0], self._against[id(episode)]))
+            groups.setdefault(episode.group, []).append((played(net, episode)[0], episode.against))
         named = {scenario.name for scenario in self._scenarios}
         total, weights = 0.0, 0.0
         for group, costs in groups.items():
