@@ -40,7 +40,7 @@ def test_an_environment_starts_where_the_command_line_left_its_machine_code() ->
     assert ended.stdout.strip() == "ready"
 
 
-@numba.njit
+@numba.njit  # type: ignore[untyped-decorator]
 def add_to_row(values: F64, row: int) -> float:
     """Writes through what is cut out of a borrowed array."""
     lent = structs.borrowed(values)[row]

@@ -114,7 +114,7 @@ def serve(work: FunctionsWork, runs: Runs, lane: int) -> tuple[int, int]:
                 if noted[one] and now + kept >= figure[c.RESTS]:
                     wake[one] = now + kept
                 else:
-                    idle_until(runs, lane, np.int64(one), now + kept)
+                    idle_until(runs, lane, int(one), now + kept)
         elif losing <= soonest:
             paid += price * (losing - now)
             now, stops = losing, LOSES
