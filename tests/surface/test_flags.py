@@ -37,7 +37,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     *product(("simulate", "compare", "train"), WORLDS),
     *(("train", world, "--algo", name) for world, names in LEARNERS.items() for name in names),
     *product(("bench",), ("pods", "serve", "train", "gpu", "vms", "clean", "rebalance", "live", *WORLDS[3:])),
-    *product(("tune",), WORLDS[:5]),
+    *product(("tune",), WORLDS),
     *product(("models",), ("list", "show", "promote", "rollback", "gc", "train", "judge")),
     *product(("serve",), ("rest", "grpc", "all", "scaler")),
     *product(("records",), ("list", "verify", "export", "prune")),

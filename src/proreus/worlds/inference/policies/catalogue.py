@@ -97,8 +97,8 @@ POLICIES = Catalogue(
         "oracle": _rule(Oracle, "sees what will come: a bound, not a controller"),
     },
     main=(
-        "learned",
         "predictive",
+        "learned",
         "plan",
         "tokenscale",
         "chiron",
