@@ -5,9 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import numba
+import numpy as np
 import pytest
 
 from proreus.kernels import structs
+from proreus.kernels.arrays import F64
 
 NAME = "Packed__" + "__dot__".join(("proreus", "policies", "networks", "bidder", "Bidder"))
 
@@ -35,3 +38,21 @@ def test_an_environment_starts_where_the_command_line_left_its_machine_code() ->
         ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
         assert ended.returncode == 0, ended.stderr
     assert ended.stdout.strip() == "ready"
+
+
+@numba.njit  # type: ignore[untyped-decorator]
+def add_to_row(values: F64, row: int) -> float:
+    """Writes through what is cut out of a borrowed array."""
+    lent = structs.borrowed(values)[row]
+    lent[0] += 1.0
+    return float(lent.sum())
+
+
+def test_a_borrowed_array_is_the_same_memory_and_its_owner_still_owns_it() -> None:
+    values = np.zeros((3, 2))
+    add_to_row(values, 0)
+    before = sys.getrefcount(values)
+    for _ in range(100):
+        add_to_row(values, 1)
+    assert values.tolist() == [[1.0, 0.0], [100.0, 0.0], [0.0, 0.0]]
+    assert sys.getrefcount(values) == before

@@ -112,6 +112,25 @@ def _filled(typing_context: Any, values: Any) -> Any:
     return struct(values), code
 
 
+@intrinsic  # type: ignore[untyped-decorator]
+def borrowed(typing_context: Any, array: Any) -> Any:
+    """The same array without a share in its memory: it, and what is cut out of it, counts no references.
+
+    For kernels at the heart of a loop, where to count costs more than the work: a count is an atomic
+    instruction. Whoever lent it must hold the memory for as long, as a kernel's arguments do; it must not be
+    returned to Python.
+    """
+    del typing_context
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lent = context.make_array(signature.args[0])(context, builder, args[0])
+        lent.meminfo = cgutils.get_null_value(lent.meminfo.type)
+        lent.parent = cgutils.get_null_value(lent.parent.type)
+        return lent._getvalue()
+
+    return array(array), code
+
+
 def private(handle: Columns, **replaced: Any) -> Columns:
     """A second handle over the same arrays, some of its fields replaced.
 

@@ -1,8 +1,9 @@
 """The loop over events: requests come and meet an instance that is ready, requests end.
 
 Nearly all events are of this kind, some eighty between two placements. So the loop has a lane's arrays
-at hand, clock and sums in local names, and works out nothing again that cannot have changed. It stops at the
-first event that is more than that, which `kernel` carries out.
+at hand, clock and sums in local names, and works out nothing again that cannot have changed; it counts no
+references of arrays, and its indices are unsigned. It stops at the first event that is more than that, which
+`kernel` carries out.
 """
 
 from __future__ import annotations
@@ -10,8 +11,11 @@ from __future__ import annotations
 import numpy as np
 
 from proreus.kernels.arrays import F64, I32, I64
-from proreus.kernels.jit import compiled
-from proreus.worlds.functions.simulation.requests import join_running, load_node, unload_node
+from proreus.kernels.indices import unsigned
+from proreus.kernels.jit import compiled, compiled_inline
+from proreus.kernels.structs import borrowed
+from proreus.worlds.functions.simulation.calendar import PAGE, day_of, days_per_second, next_day, note_end
+from proreus.worlds.functions.simulation.requests import load_node, unload_node
 from proreus.worlds.functions.state import columns as c
 from proreus.worlds.functions.state.columns import FunctionsWork, Runs
 from proreus.worlds.functions.state.idle_histogram import note_gap
@@ -34,17 +38,20 @@ _LEARNS = 0.2
 @compiled
 def serve(work: FunctionsWork, runs: Runs, lane: int) -> tuple[int, int]:
     """Run on to (what the loop stops at, its instance or request); the clock stands there."""
-    tally, figure = runs.tally[lane], runs.figure[lane]
-    of, rate, gaps = runs.of[lane], runs.rate[lane], runs.gaps[lane]
-    node, instance = runs.node[lane], runs.instance[lane]
-    wake, noted = runs.wake[lane], runs.noted[lane]
-    due, who, host, status = runs.due[lane], runs.who[lane], runs.host[lane], runs.status[lane]
-    began_at, ended_at, server = runs.began[lane], runs.ended[lane], runs.server[lane]
-    arrival, need, standard = work.arrival, work.need, work.standard
-    capacity, seconds, functions = work.capacity, work.seconds, work.function
+    tally, figure = borrowed(runs.tally)[lane], borrowed(runs.figure)[lane]
+    of, rate, gaps = borrowed(runs.of)[lane], borrowed(runs.rate)[lane], borrowed(runs.gaps)[lane]
+    node, instance = borrowed(runs.node)[lane], borrowed(runs.instance)[lane]
+    wake, noted = borrowed(runs.wake)[lane], borrowed(runs.noted)[lane]
+    due, link, calendar = borrowed(runs.due)[lane], borrowed(runs.link)[lane], borrowed(runs.calendar)[lane]
+    host, status = borrowed(runs.host)[lane], borrowed(runs.status)[lane]
+    began_at, ended_at = borrowed(runs.began)[lane], borrowed(runs.ended)[lane]
+    server = borrowed(runs.server)[lane]
     episode = tally[c.EPISODE]
     base, last = work.first[episode], work.first[episode + 1] - work.first[episode]
     first_row, horizon = work.first_function[episode], work.horizon[episode]
+    arrival, seconds = borrowed(work.arrival)[base:], borrowed(work.seconds)[base:]
+    functions, capacity = borrowed(work.function)[base:], borrowed(work.capacity)
+    need, standard = borrowed(work.need)[first_row:], borrowed(work.standard)[first_row:]
     low, high, objective = work.term[c.LOW], work.term[c.HIGH], work.term[c.OBJECTIVE]
     kept = work.term[c.KEPT] if work.option[c.KEEPER] == c.FIXED else 0.0
     # Nobody joins or leaves a queue and no node becomes active in here.
@@ -52,10 +59,11 @@ def serve(work: FunctionsWork, runs: Runs, lane: int) -> tuple[int, int]:
     now, paid, rfrt_sum, share = figure[c.NOW], figure[c.PAID], figure[c.RFRT], figure[c.SHARE]
     running, request, served, met = tally[c.HEAPED], tally[c.NEXT], 0, 0
     before = request
+    pace, leaving = days_per_second(work, episode), unsigned(max(tally[c.LEAVING], 0))
+    ending = due[leaving] if running > 0 else np.inf
     stops, subject = FINISHED, c.NOBODY
     while True:
-        coming = arrival[base + request] if request < last else np.inf
-        ending = due[running - 1] if running > 0 else np.inf
+        coming = arrival[request] if request < last else np.inf
         soonest = min(coming, ending, losing)
         if figure[c.WAKES] <= soonest:
             subject = first_to_wake(runs, lane)
@@ -72,15 +80,19 @@ def serve(work: FunctionsWork, runs: Runs, lane: int) -> tuple[int, int]:
             paid += price * (ending - now)
             now = ending
             running -= 1
-            ends = who[running]
-            one = host[ends]
-            function = instance[one, c.FUNCTION]
-            row = first_row + function
-            unload_node(node, instance[one, c.NODE], need, row)
+            ends, today = leaving, day_of(ending, pace)
+            calendar[today & PAGE] = link[ends]
+            ending = np.inf
+            if running > 0:
+                leaving = unsigned(calendar[next_day(due, calendar, today, pace) & PAGE])
+                ending = due[leaving]
+            one = unsigned(host[ends])
+            function = unsigned(instance[one, c.FUNCTION])
+            unload_node(node, unsigned(instance[one, c.NODE]), need, function)
             status[ends] = c.DONE
             if ended_at.size:
                 ended_at[ends] = now
-            rfrt = (now - arrival[base + ends]) / standard[row]
+            rfrt = (now - arrival[ends]) / standard[function]
             rate[function, c.LAST_RFRT] = min(rfrt, c.CLIP)
             rate[function, c.LAST_ENDED] = now
             rfrt_sum += min(rfrt, c.CLIP)
@@ -102,7 +114,7 @@ def serve(work: FunctionsWork, runs: Runs, lane: int) -> tuple[int, int]:
                 if noted[one] and now + kept >= figure[c.RESTS]:
                     wake[one] = now + kept
                 else:
-                    idle_until(runs, lane, one, now + kept)
+                    idle_until(runs, lane, int(one), now + kept)
         elif losing <= soonest:
             paid += price * (losing - now)
             now, stops = losing, LOSES
@@ -110,29 +122,32 @@ def serve(work: FunctionsWork, runs: Runs, lane: int) -> tuple[int, int]:
         else:
             paid += price * (coming - now)
             now = coming
-            function = functions[base + request]
+            function = unsigned(functions[request])
             _note_arrival(of, rate, gaps, function, now)
-            one = of[function, c.SPARE]
-            coming_one = request
+            spare = of[function, c.SPARE]
+            coming_one = unsigned(request)
             request += 1
-            if one == c.NOBODY:
+            if spare == c.NOBODY:
                 stops, subject = COMES, coming_one
                 break
-            row = first_row + function
+            one = unsigned(spare)
             instance[one, c.TAKEN] += 1
             of[function, c.OPEN] -= 1
             of[function, c.RUNNING] += 1
-            if instance[one, c.TAKEN] == need[row, c.CONCURRENCY]:
-                pass_spare_on(of, instance, function, need[row, c.CONCURRENCY])
+            if instance[one, c.TAKEN] == need[function, c.CONCURRENCY]:
+                pass_spare_on(of, instance, function, need[function, c.CONCURRENCY])
             if instance[one, c.PHASE] == c.IDLE:
                 become_busy(instance, node, one)
-            place = instance[one, c.NODE]
-            stretch = load_node(node, place, need, row, capacity)
+            place = unsigned(instance[one, c.NODE])
+            stretch = load_node(node, place, need, function, capacity)
             status[coming_one] = c.RUNS
             host[coming_one] = one
             if began_at.size:
                 began_at[coming_one], server[coming_one] = now, place
-            join_running(due, who, running, now + seconds[base + coming_one] * stretch, coming_one)
+            due[coming_one] = now + seconds[coming_one] * stretch
+            note_end(due, link, calendar, coming_one, pace)
+            if due[coming_one] < ending:  # of equals the one that came first ends first, and it runs already
+                leaving, ending = coming_one, due[coming_one]
             running += 1
     figure[c.NOW], figure[c.PAID], figure[c.RFRT], figure[c.SHARE] = now, paid, rfrt_sum, share
     figure[c.ENDED] += served
@@ -141,10 +156,11 @@ def serve(work: FunctionsWork, runs: Runs, lane: int) -> tuple[int, int]:
     tally[c.IN_TIME] += met
     tally[c.CAME] += request - before
     tally[c.NEXT], tally[c.HEAPED] = request, running
+    tally[c.LEAVING] = np.int64(leaving) if running > 0 else c.NOBODY
     return stops, subject
 
 
-@compiled
+@compiled_inline
 def _note_arrival(of: I64, rate: F64, gaps: I32, function: int, now: float) -> None:
     """What policies know of a function: its gaps, and how long it idled."""
     if of[function, c.SEEN] > 0:

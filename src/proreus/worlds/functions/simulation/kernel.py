@@ -50,6 +50,8 @@ def begin(work: FunctionsWork, runs: Runs, lane: int, episode: int) -> None:
     runs.gaps[lane] = 0
     runs.instance[lane] = 0
     runs.status[lane] = 0
+    runs.calendar[lane] = c.NOBODY
+    runs.tally[lane, c.LEAVING] = c.NOBODY
     runs.of[lane, :, c.OLDEST] = c.NOBODY
     runs.of[lane, :, c.YOUNGEST] = c.NOBODY
     runs.of[lane, :, c.SPARE] = c.NOBODY

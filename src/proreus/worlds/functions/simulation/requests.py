@@ -8,10 +8,9 @@ scarcest resource at that moment, and stays so:
 
 from __future__ import annotations
 
-import numpy as np
-
-from proreus.kernels.arrays import F64, I32, I64
-from proreus.kernels.jit import compiled
+from proreus.kernels.arrays import I64
+from proreus.kernels.jit import compiled, compiled_inline
+from proreus.worlds.functions.simulation.calendar import days_per_second, note_end
 from proreus.worlds.functions.state import columns as c
 from proreus.worlds.functions.state.columns import FunctionsWork, Runs
 
@@ -29,11 +28,15 @@ def run_on(work: FunctionsWork, runs: Runs, lane: int, request: int, one: int) -
         runs.began[lane, request] = now
         runs.server[lane, request] = node
     ends = now + work.seconds[work.first[episode] + request] * stretch
-    join_running(runs.due[lane], runs.who[lane], runs.tally[lane, c.HEAPED], ends, request)
+    runs.due[lane, request] = ends
+    note_end(runs.due[lane], runs.link[lane], runs.calendar[lane], request, days_per_second(work, episode))
+    first = runs.tally[lane, c.LEAVING]
+    if first == c.NOBODY or (ends, request) < (runs.due[lane, first], first):
+        runs.tally[lane, c.LEAVING] = request
     runs.tally[lane, c.HEAPED] += 1
 
 
-@compiled
+@compiled_inline
 def load_node(node: I64, place: int, need: I64, row: int, capacity: I64) -> float:
     """A request uses CPU, network and disk of a node; how much longer it takes there. `node` of a lane."""
     node[place, c.BUSY_CPU] += need[row, c.CPU_USE]
@@ -44,38 +47,12 @@ def load_node(node: I64, place: int, need: I64, row: int, capacity: I64) -> floa
     return max(stretch, node[place, c.DISK] / capacity[place, c.DISK])
 
 
-@compiled
+@compiled_inline
 def unload_node(node: I64, place: int, need: I64, row: int) -> None:
     """What a request used of a node is free again."""
     node[place, c.BUSY_CPU] -= need[row, c.CPU_USE]
     node[place, c.NET] -= need[row, c.NET]
     node[place, c.DISK] -= need[row, c.DISK]
-
-
-@compiled
-def join_running(due: F64, who: I32, running: int, when: float, request: int) -> None:
-    """Among those that run, the next one to end last; of equal times the request that came first ends first.
-
-    To count who ends before and to move those are loops without branches, which take several at a time: some
-    sixty requests run, and a heap of them, whose branches nobody can foresee, takes longer.
-    """
-    sooner = 0
-    for other in range(running):
-        sooner += due[other] < when
-    place = running - sooner
-    while place > 0 and due[place - 1] == when and who[place - 1] < request:
-        place -= 1
-    # Unsigned numbers, as Numba would ask of others at each step whether they count from the end.
-    first, step = np.uint64(place), np.uint64(1)
-    behind = np.uint64(running)
-    while behind > first:
-        due[behind] = due[behind - step]
-        behind -= step
-    behind = np.uint64(running)
-    while behind > first:
-        who[behind] = who[behind - step]
-        behind -= step
-    due[first], who[first] = when, request
 
 
 @compiled

@@ -1,8 +1,7 @@
 """The arrays of the world `functions`: demands, which never change, and runs side by side over them.
 
 Letters in shape comments: P episodes, R requests of all episodes, A functions of all episodes, N nodes, L
-lanes, F most functions of an episode, Q most requests of an episode, I most instances, H most requests that
-run at a time, B bins.
+lanes, F most functions of an episode, Q most requests of an episode, I most instances, B bins.
 """
 
 from __future__ import annotations
@@ -67,9 +66,9 @@ class Runs(NamedTuple):
     noted: Bool  # [L, I] instances that stand in `resting`
     free: I32  # [L, I] numbers that no instance has; the last one is taken next
     status: I8  # [L, Q]
-    link: I32  # [L, Q] the request behind this one, in a queue or before an instance that starts
-    due: F64  # [L, H] when running requests end, the next one last
-    who: I32  # [L, H] the request
+    link: I32  # [L, Q] the request behind this one, in a queue, before an instance that starts or on a day
+    due: F64  # [L, Q] when a request that runs ends
+    calendar: I32  # [L, DAYS] the first request that ends on a day, see `simulation.calendar`
     host: I32  # [L, Q] its instance
     began: F64  # [L, Q] when it began to run; [L, 0] where nobody asks later
     ended: F64  # [L, Q]
@@ -85,6 +84,7 @@ class Runs(NamedTuple):
     SUBJECT,  # its function, or its instance
     AGAIN,  # functions that are to be asked about again
     HEAPED,  # requests that run
+    LEAVING,  # the one that ends next
     RESTING,  # instances in `resting`
     FREE,  # numbers that no instance has
     QUEUED,  # requests that wait for an instance
@@ -100,8 +100,8 @@ class Runs(NamedTuple):
     COLD,  # requests that waited for a cold start
     IN_TIME,  # requests that met the objective
     DECISIONS,
-) = range(22)
-TALLIES = 22
+) = range(23)
+TALLIES = 23
 NOTHING, PLACING, KEEPING, OVER = range(4)
 """Of KIND."""
 
@@ -140,3 +140,5 @@ ABSENT, STARTS_UP, BUSY, IDLE = range(4)
 TO_COME, WAITS_FOR_ROOM, HELD_BACK, RUNS, DONE, GIVEN_UP = range(6)
 """Of `status`."""
 NOBODY = -1
+DAYS = 512
+"""Pages of `calendar`, a power of two."""

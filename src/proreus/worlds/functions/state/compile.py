@@ -71,8 +71,7 @@ def new_runs(work: FunctionsWork, lanes: int = 1, *, logged: bool = True) -> Run
     instances = int((work.capacity[:, [c.CPU, c.MEMORY]] // least).min(axis=1).sum())
     # Every instance was started for a request that was there.
     instances = max(min(instances, requests), 1)
-    running = max(min(requests, instances * int(work.need[:, 5].max())), 1)
-    cells = lanes * (nodes * functions + instances * 14 + running * 2 + requests * 2)
+    cells = lanes * (nodes * functions + instances * 14 + c.DAYS + requests * 3)
     if cells > _MOST_CELLS:
         raise UsageError("so many lanes, nodes, functions and requests need too much memory")
     kept = requests if logged else 0
@@ -96,8 +95,8 @@ def new_runs(work: FunctionsWork, lanes: int = 1, *, logged: bool = True) -> Run
             free=np.zeros((lanes, instances), dtype=np.int32),
             status=np.zeros((lanes, requests), dtype=np.int8),
             link=np.zeros((lanes, requests), dtype=np.int32),
-            due=np.zeros((lanes, running)),
-            who=np.zeros((lanes, running), dtype=np.int32),
+            due=np.zeros((lanes, requests)),
+            calendar=np.zeros((lanes, c.DAYS), dtype=np.int32),
             host=np.zeros((lanes, requests), dtype=np.int32),
             began=np.zeros((lanes, kept)),
             ended=np.zeros((lanes, kept)),

@@ -8,7 +8,7 @@ the other half of that policy, has no place here: instances start for requests t
 from __future__ import annotations
 
 from proreus.kernels.arrays import I32
-from proreus.kernels.jit import compiled
+from proreus.kernels.jit import compiled, compiled_inline
 from proreus.worlds.functions.state.columns import Runs
 
 EDGES = (0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 30.0, 45.0, 60.0, 90.0, 120.0, 180.0, 300.0, 600.0)
@@ -16,7 +16,7 @@ BINS = len(EDGES) + 1
 _TAIL, _MARGIN, _LEAST, _BEYOND = 0.99, 1.1, 5, 0.5
 
 
-@compiled
+@compiled_inline
 def note_gap(gaps: I32, function: int, seconds: float) -> None:
     """A function idled for so long; `gaps` of a lane."""
     place = 0

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from proreus.kernels.arrays import I64
-from proreus.kernels.jit import compiled
+from proreus.kernels.indices import unsigned
+from proreus.kernels.jit import compiled, compiled_inline
 from proreus.worlds.functions.state import columns as c
 from proreus.worlds.functions.state.columns import FunctionsWork, Runs
 
@@ -58,24 +59,27 @@ def starting_with_room(work: FunctionsWork, runs: Runs, lane: int, function: int
     return int(one)
 
 
-@compiled
+@compiled_inline
 def pass_spare_on(of: I64, instance: I64, function: int, most: int) -> None:
     """The oldest ready instance with a free slot is full or goes: a younger one takes its part.
 
     `of` and `instance` of a lane, as in all kernels that the loop over events calls.
     """
     one = instance[of[function, c.SPARE], c.YOUNGER]
-    while one != c.NOBODY and (instance[one, c.PHASE] == c.STARTS_UP or instance[one, c.TAKEN] >= most):
-        one = instance[one, c.YOUNGER]
+    while one != c.NOBODY:
+        place = unsigned(one)
+        if instance[place, c.PHASE] != c.STARTS_UP and instance[place, c.TAKEN] < most:
+            break
+        one = instance[place, c.YOUNGER]
     of[function, c.SPARE] = one
 
 
-@compiled
+@compiled_inline
 def offer_room(of: I64, instance: I64, one: int) -> None:
     """A ready instance has a free slot."""
-    function = instance[one, c.FUNCTION]
+    function = unsigned(instance[one, c.FUNCTION])
     spare = of[function, c.SPARE]
-    if spare == c.NOBODY or instance[one, c.STARTED] < instance[spare, c.STARTED]:
+    if spare == c.NOBODY or instance[one, c.STARTED] < instance[unsigned(spare), c.STARTED]:
         of[function, c.SPARE] = one
 
 
@@ -175,18 +179,18 @@ def become_ready(work: FunctionsWork, runs: Runs, lane: int, one: int) -> None:
         offer_room(runs.of[lane], runs.instance[lane], one)
 
 
-@compiled
+@compiled_inline
 def become_busy(instance: I64, node: I64, one: int) -> None:
     """An instance serves."""
     instance[one, c.PHASE] = c.BUSY
-    node[instance[one, c.NODE], c.WORKING] += 1
+    node[unsigned(instance[one, c.NODE]), c.WORKING] += 1
 
 
-@compiled
+@compiled_inline
 def become_idle(instance: I64, node: I64, one: int) -> None:
     """An instance has served all that it had."""
     instance[one, c.PHASE] = c.IDLE
-    node[instance[one, c.NODE], c.WORKING] -= 1
+    node[unsigned(instance[one, c.NODE]), c.WORKING] -= 1
 
 
 @compiled
