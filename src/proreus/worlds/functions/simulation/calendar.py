@@ -1,4 +1,5 @@
-"""When running requests end: a calendar queue (Brown, 1988) that has a day for each request of the episode.
+"""When running requests end: a calendar queue (Brown, 1988) that has a day for each request of the episode,
+and none longer than a second, so that a burst in a quiet episode does not end on one day.
 
 A day's page holds the requests that end on it, chained in the order in which they end, of equal times the one
 that came first. The pages are used again after `DAYS` days, so the front of a chain may be of a later year.
@@ -23,7 +24,7 @@ PAGE = c.DAYS - 1
 def days_per_second(work: FunctionsWork, episode: int) -> float:
     """How fast days go by in an episode."""
     requests, horizon = work.first[episode + 1] - work.first[episode], work.horizon[episode]
-    return requests / horizon if horizon > 0.0 else 1.0
+    return max(requests / horizon, 1.0) if horizon > 0.0 else 1.0
 
 
 @compiled_inline
