@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import TypeVar
 
 from proreus.kubeagents.cluster_view import FOLLOWED
-from proreus.kubeclient.client import KubeClient, Object
+from proreus.kubeclient.client import KubeClient
 from proreus.kubeclient.errors import Unreachable
-from proreus.kubeclient.reflector import Change, Reflector
+from proreus.kubeclient.reflector import Change, Reflector, without_history
 from proreus.kubeclient.resources import POD_DISRUPTION_BUDGETS, Resource
 from proreus.model.errors import WorkError
 
@@ -108,7 +108,7 @@ class Follower:
             async with asyncio.TaskGroup() as tasks:
                 for resource in self._resources:
                     reflector = Reflector(
-                        self._client, await self._offered(self._client, resource), trim=_without_history
+                        self._client, await self._offered(self._client, resource), trim=without_history
                     )
                     reflector.subscribe(self._hear)
                     self._reflectors.append(reflector)
@@ -125,12 +125,3 @@ class Follower:
         if resource is not POD_DISRUPTION_BUDGETS:
             return resource
         return await client.discovery.first(resource, ("v1", "v1beta1")) or replace(resource, version="v1")
-
-
-def _without_history(obj: Object) -> Object:
-    """Without who wrote which field when, which is half of an object."""
-    metadata = obj["metadata"]
-    if "managedFields" not in metadata:
-        return obj
-    kept = {key: value for key, value in metadata.items() if key != "managedFields"}
-    return {**obj, "metadata": kept}

@@ -26,6 +26,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 _WATCH_SECONDS = 300
 _YIELD_EVERY = 256
 """Objects of a list that are told before others have their turn."""
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _log = logging.getLogger(__name__)
 
 
@@ -208,6 +209,16 @@ class Reflector:
     def _hand_out(self, change: Change) -> None:
         for hear in self._hearers:
             hear(change)
+
+
+def without_history(obj: Object) -> Object:
+    """Without who wrote which field when, which is half of an object."""
+    metadata = dict(obj["metadata"])
+    metadata.pop("managedFields", None)
+    annotations = metadata.get("annotations")
+    if annotations and _LAST_APPLIED in annotations:
+        metadata["annotations"] = {key: text for key, text in annotations.items() if key != _LAST_APPLIED}
+    return {**obj, "metadata": metadata}
 
 
 def _key(obj: Object) -> Key:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from proreus.engine.scheduler.instructions import Event, ObjectDeleted, ObjectUpdated
 from proreus.kubeclient.client import KubeClient, Object, Selected
-from proreus.kubeclient.reflector import Change, Reflector
+from proreus.kubeclient.reflector import Change, Reflector, without_history
 from proreus.kubeclient.resources import (
     CONFIG_MAPS,
     CSI_NODES,
@@ -42,7 +42,6 @@ _ORDER = (
     PODS,
 )
 _log = logging.getLogger(__name__)
-_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 async def reflectors(client: KubeClient, hear: Callable[[Event], None]) -> list[Reflector]:
@@ -76,18 +75,8 @@ def _trimmer(resource: Resource) -> Callable[[Object], Object]:
     if resource.kind in ("ReplicaSet", "StatefulSet", "ReplicationController"):
         return _only_selector
     if resource.kind == "PodDisruptionBudget" and resource.version == "v1beta1":
-        return lambda obj: _as_v1(_without_history(obj))
-    return _without_history
-
-
-def _without_history(obj: Object) -> Object:
-    """Without who wrote which field when, which is half of an object."""
-    metadata = dict(obj["metadata"])
-    metadata.pop("managedFields", None)
-    annotations = metadata.get("annotations")
-    if annotations and _LAST_APPLIED in annotations:
-        metadata["annotations"] = {key: text for key, text in annotations.items() if key != _LAST_APPLIED}
-    return {**obj, "metadata": metadata}
+        return lambda obj: _as_v1(without_history(obj))
+    return without_history
 
 
 def _only_selector(obj: Object) -> Object:
