@@ -49,6 +49,7 @@ HELP = {
     "data": ("data", "--help"),
     "data list": ("data", "list", "--help"),
     "demo": ("demo", "--help"),
+    "dashboard": ("dashboard", "--help"),
     "up": ("up", "--help"),
     "down": ("down", "--help"),
     "agent": ("agent", "--help"),

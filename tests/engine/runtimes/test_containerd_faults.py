@@ -13,7 +13,7 @@ import pytest
 from proreus.engine.kubelet.machine_runtime import MachineRuntime
 from proreus.engine.kubelet.runtime_factory import noted_socket, open_runtime
 from proreus.engine.runtimes.backend import ContainerPlan
-from proreus.engine.runtimes.containerd import backend
+from proreus.engine.runtimes.containerd import container_watch
 from proreus.engine.runtimes.containerd import cri_pb2 as cri
 from proreus.engine.runtimes.containerd.cri_client import CriCalls
 from proreus.engine.runtimes.containerd.cri_config import OWN, UID, container_config
@@ -79,7 +79,7 @@ def test_containers_outlive_containerd_and_a_lost_shim_is_told(daemon: Daemon, t
 def test_a_containerd_that_is_away_is_the_node_s_trouble_and_no_container_s(
     daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backend, "_AWAY_SECONDS", 0.5)
+    monkeypatch.setattr(container_watch, "_AWAY_SECONDS", 0.5)
     options = MachineOptions(tmp_path / "node", socket=daemon.socket)
 
     async def scene() -> None:

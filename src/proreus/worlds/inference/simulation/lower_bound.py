@@ -27,7 +27,8 @@ from typing import Any
 import numpy as np
 
 from proreus.kernels.arrays import F64
-from proreus.model.errors import UsageError, WorkError, needs_extra
+from proreus.model.errors import UsageError, WorkError
+from proreus.workers.highs import needed_highs, new_solver, run_solver
 from proreus.worlds.inference.model.cluster import ClusterSpec, InstanceKind
 from proreus.worlds.inference.model.requests import RequestTrace
 from proreus.worlds.inference.model.timings import (
@@ -167,10 +168,8 @@ class _Program:
 
     def least(self, missed: float) -> float:
         """GPU-seconds, where that share of the requests may be missed."""
-        highs = _needed_highs()
-        solver = highs.Highs()
-        solver.setOptionValue("output_flag", False)
-        solver.setOptionValue("threads", 1)
+        highs = needed_highs("a lower bound")
+        solver = new_solver(highs)
         rows = _Rows()
         steps, step, options, kinds = self._steps, self._step, self._options, self._spec.kinds
         of_kind = {kind.name: kind for kind in kinds}
@@ -216,7 +215,7 @@ class _Program:
             rows.add(use, -math.inf, 0.0)
         rows.add(dropped, -math.inf, missed * self._asked)
         rows.give(solver, highs)
-        solver.run()
+        run_solver(highs, solver)
         if solver.getModelStatus() != highs.HighsModelStatus.kOptimal:
             raise WorkError("the linear program of the lower bound has no solution")
         return float(solver.getInfo().objective_function_value)
@@ -260,11 +259,3 @@ class _Rows:
         program.a_matrix_.index_ = np.array([column for row, _, _ in self._rows for column in row])
         program.a_matrix_.value_ = np.array([value for row, _, _ in self._rows for value in row.values()])
         solver.passModel(program)
-
-
-def _needed_highs() -> Any:
-    try:
-        import highspy
-    except ImportError as error:
-        raise UsageError(f"a lower bound {needs_extra('solve')}") from error
-    return highspy

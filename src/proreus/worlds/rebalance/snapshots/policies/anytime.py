@@ -16,12 +16,12 @@ import numpy as np
 
 from proreus.kernels.arrays import I64
 from proreus.model.errors import UsageError, needs_extra
+from proreus.workers.highs import highs_module
 from proreus.worlds.rebalance.snapshots.policies.dual_bound import Market, lowest_bound
 from proreus.worlds.rebalance.snapshots.policies.plan_assembly import AssemblyEffort, assemble
 from proreus.worlds.rebalance.snapshots.policies.plans import best_part, change_of, ordered_plan
 from proreus.worlds.rebalance.snapshots.policies.search import SearchOptions, search_plan
 from proreus.worlds.rebalance.snapshots.policies.search_state import whole_pieces
-from proreus.worlds.rebalance.snapshots.policies.solver import highs_module
 from proreus.worlds.rebalance.snapshots.policies.subproblem import contents_of, kinds_of
 from proreus.worlds.rebalance.snapshots.state import Machines
 

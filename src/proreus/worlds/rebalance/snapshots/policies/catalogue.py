@@ -7,6 +7,7 @@ from collections.abc import Callable
 from proreus.kernels.arrays import I64
 from proreus.model.errors import UsageError
 from proreus.policies.catalogue import Catalogue, Rule
+from proreus.workers.highs import needed_highs
 from proreus.worlds.rebalance.snapshots.policies.anytime import ProvenPlan, SnapshotTuning, find_plan
 from proreus.worlds.rebalance.snapshots.policies.exact import solve
 from proreus.worlds.rebalance.snapshots.policies.policy import (
@@ -21,7 +22,6 @@ from proreus.worlds.rebalance.snapshots.policies.policy import (
     nothing,
 )
 from proreus.worlds.rebalance.snapshots.policies.rules import BEST_FIT, FIRST_FIT
-from proreus.worlds.rebalance.snapshots.policies.solver import needed_highs
 from proreus.worlds.rebalance.snapshots.state import Machines
 
 _EXACT_SECONDS = 60.0

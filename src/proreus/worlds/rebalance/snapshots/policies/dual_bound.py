@@ -17,7 +17,7 @@ import numpy as np
 
 from proreus.kernels.arrays import F64, I64
 from proreus.workers.cores import available_cores
-from proreus.worlds.rebalance.snapshots.policies.solver import new_solver, run_solver
+from proreus.workers.highs import new_solver, run_solver
 from proreus.worlds.rebalance.snapshots.policies.subproblem import (
     Changes,
     Contents,

@@ -19,9 +19,9 @@ import numpy as np
 
 from proreus.kernels.arrays import I64
 from proreus.model.errors import WorkError
+from proreus.workers.highs import needed_highs, new_solver, run_solver
 from proreus.worlds.rebalance.snapshots.model import CPU, MEMORY
 from proreus.worlds.rebalance.snapshots.policies.plans import best_part, ordered_plan
-from proreus.worlds.rebalance.snapshots.policies.solver import needed_highs, new_solver, run_solver
 from proreus.worlds.rebalance.snapshots.policies.subproblem import kinds_of
 from proreus.worlds.rebalance.snapshots.state import Machines, copied, free_cores, move
 

@@ -14,9 +14,9 @@ import numpy as np
 
 from proreus.kernels.arrays import F64, I64, Bool
 from proreus.model.errors import WorkError
+from proreus.workers.highs import new_solver, run_solver
 from proreus.worlds.rebalance.snapshots.model import CPU
 from proreus.worlds.rebalance.snapshots.policies.dual_bound import Candidates, Priced
-from proreus.worlds.rebalance.snapshots.policies.solver import new_solver, run_solver
 from proreus.worlds.rebalance.snapshots.policies.subproblem import kinds_of
 from proreus.worlds.rebalance.snapshots.state import Machines
 

@@ -1,7 +1,8 @@
-"""HiGHS, which comes with the extra `solve`."""
+"""HiGHS, which comes with the extra `solve`: every world that solves programs makes its solver here."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from proreus.model.errors import UsageError, WorkError, needs_extra
@@ -18,15 +19,15 @@ def highs_module() -> Any | None:
     return highspy
 
 
-def needed_highs() -> Any:
-    """The module, or one line that says what to install."""
+def needed_highs(what: str = "the exact solver") -> Any:
+    """The module, or one line that says what to install for what."""
     highs = highs_module()
     if highs is None:
-        raise UsageError(f"the exact solver {needs_extra('solve')}")
+        raise UsageError(f"{what} {needs_extra('solve')}")
     return highs
 
 
-def new_solver(highs: Any, seconds: float) -> Any:
+def new_solver(highs: Any, seconds: float = math.inf) -> Any:
     """A silent solver that stops after so many seconds."""
     solver = highs.Highs()
     for option, value in (
@@ -41,4 +42,4 @@ def new_solver(highs: Any, seconds: float) -> Any:
 def run_solver(highs: Any, solver: Any) -> None:
     """Solve; a WorkError where HiGHS would not even begin."""
     if solver.run() == highs.HighsStatus.kError:
-        raise WorkError("the solver refuses to run on the model of this snapshot")
+        raise WorkError("the solver refuses to run on this model")
