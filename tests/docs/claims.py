@@ -104,8 +104,8 @@ CLAIMS = (
     Claim(
         ("README.md",),
         lambda: _scaling(
-            "{:.0f}, {:.0f} and {:.0f} % below the best rule on `surge`, `conversations` and recorded `azure`; "
-            "not to be told apart on six scenarios, some promises fewer; {:.0f} % behind on `steady`"
+            "{:.0f}, {:.0f} and {:.0f} % below the best rule on `surge`, `conversations` and recorded "
+            "`azure`; not to be told apart on six scenarios, some promises fewer; {:.0f} % behind on `steady`"
         ),
     ),
 )
