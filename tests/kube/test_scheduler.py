@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from proreus.cli.kube_scheduler import LeaseArguments, SchedulerArguments, banner
 from proreus.cli.main import main
 from proreus.engine.controllers.promotion.controller import PromotionOptions
 from proreus.engine.controllers.promotion.core import Evidence, GateOptions, LiveEvidence
@@ -229,6 +230,18 @@ def test_a_share_is_the_canarys_for_ever(door: Live) -> None:
             assert set(policies) == {"best_fit", "kube"}
 
     _scene(door, work)
+
+
+def test_the_banner_says_whether_it_binds_and_where_the_kill_switch_is() -> None:
+    assert banner(SchedulerArguments(policy="learned")) == [
+        "scheduler: policy learned, binds pods whose schedulerName is proreus",
+        "kill switch: ConfigMap kube-system/proreus-scheduler",
+    ]
+    lease = LeaseArguments(lease_namespace="proreus", lease_name="mine")
+    stopped_by = banner(SchedulerArguments(lease=lease, kill_switch=Path("/stop")))[1]
+    assert stopped_by == "kill switch: ConfigMap proreus/mine or file /stop"
+    shadow = SchedulerArguments(policy="learned", mode="shadow", record=Path("found"))
+    assert banner(shadow) == ["shadow of learned: binds nothing, writes to found"]
 
 
 def test_what_cannot_be_followed_is_told(door: Live) -> None:

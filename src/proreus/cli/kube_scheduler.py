@@ -219,6 +219,18 @@ def _watcher(client: KubeClient, arguments: SchedulerArguments) -> ShadowWatcher
     return ShadowWatcher(client, options, arguments.record, frozenset(arguments.only))
 
 
+def banner(arguments: SchedulerArguments) -> list[str]:
+    """What it will do to the cluster, and how to stop it: the first thing that somebody reads."""
+    if arguments.mode == "shadow":
+        return [f"shadow of {arguments.policy}: binds nothing, writes to {arguments.record}"]
+    lease, file = arguments.lease, arguments.kill_switch
+    return [
+        f"scheduler: policy {arguments.policy}, binds pods whose schedulerName is {arguments.name}",
+        f"kill switch: ConfigMap {lease.lease_namespace}/{lease.lease_name}"
+        + (f" or file {file}" if file else ""),
+    ]
+
+
 async def _run(
     arguments: SchedulerArguments,
     make_client: Callable[[], KubeClient],
@@ -255,8 +267,8 @@ async def _run(
     ending.loaded()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, end, number)
-    console.print(f"scheduler: {arguments.name}, policy {arguments.policy}", soft_wrap=True, highlight=False)
-    console.print(f"status: http://{arguments.host}:{port}/readyz", soft_wrap=True, highlight=False)
+    for line in (*banner(arguments), f"status: http://{arguments.host}:{port}/readyz"):
+        console.print(line, soft_wrap=True, highlight=False)
     write_json(arguments.common, {"pid": os.getpid(), "status": {"host": arguments.host, "port": port}})
     searching = asyncio.create_task(searches.run())
     working = asyncio.create_task(scheduler.run())
