@@ -20,7 +20,7 @@ from proreus.kubeagents.scheduler.followed import reflectors
 from proreus.kubeagents.scheduler.recorder import ClusterRecorder
 from proreus.kubeagents.scheduler.shadow_core import ShadowCore
 from proreus.kubeagents.scheduler.shadow_log import ShadowLog
-from proreus.kubeagents.scheduler.status_server import Answer, Answers
+from proreus.kubeagents.scheduler.status_server import Answer, Answers, readiness
 from proreus.kubeclient.client import KubeClient
 from proreus.kubeclient.reflector import Reflector
 from proreus.model.errors import WorkError
@@ -113,7 +113,7 @@ class ShadowWatcher:
         return {
             "/livez": lambda: Answer("ok\n"),
             "/healthz": lambda: Answer("\n".join(["ok", *self._troubles()]) + "\n"),
-            "/readyz": lambda: Answer("\n".join(["ok", *self._troubles()]) + "\n", good=self.synced),
+            "/readyz": lambda: readiness(self._troubles(), synced=self.synced),
             "/metrics": lambda: Answer(self._metrics()),
         }
 
