@@ -246,6 +246,7 @@ async def _run(
     scheduler: KubeScheduler | ShadowWatcher
     if arguments.mode == "shadow":
         scheduler = _watcher(client, arguments)
+        scheduler.tell = lambda line: console.print(line, soft_wrap=True, highlight=False)
         answers = scheduler.answers()
     else:
         scheduler = KubeScheduler(client, _options(arguments))

@@ -49,6 +49,8 @@ class ShadowWatcher:
         self.followed: list[Reflector] = []
         self.counts: Counter[str] = Counter()
         self.trouble = ""
+        self.tell: Callable[[str], None] = _log.info
+        """Told when it begins to compare: pods that were bound before are not counted."""
 
     def check_policies(self) -> None:
         """A UsageError or InputError where the policy is not known."""
@@ -66,8 +68,10 @@ class ShadowWatcher:
                 for reflector in self.followed:
                     group.create_task(reflector.run())
                     await reflector.synced.wait()
-                self._recorder.listed(of_kind["Node"].objects.values(), of_kind["Pod"].objects.values())
+                nodes, pods = of_kind["Node"].objects, of_kind["Pod"].objects
+                self._recorder.listed(nodes.values(), pods.values())
                 self.core.listening = True
+                self.tell(f"listening: {len(nodes):,} nodes, {len(pods):,} pods")
                 group.create_task(self._recorder.run())
                 group.create_task(self._write())
         finally:
