@@ -71,6 +71,10 @@ class Unreachable(ApiError):
         """The request may have arrived, so that what it asked for may have been done."""
 
 
+class Silent(Unreachable):
+    """A watch on which nothing came for long: an idle cluster does that, and so does a lost connection."""
+
+
 class Untrusted(Unreachable):
     """The server's certificate is not one that we believe; trying again does not help."""
 
