@@ -19,7 +19,7 @@ from proreus.cli.kube_arguments import ClusterArguments, client_maker
 from proreus.cli.output import new_console, write_json
 from proreus.cli.signals import StopEvent, end_at_last, told_to_end
 from proreus.httpserver.sockets import listen
-from proreus.model.errors import UsageError, needs_extra
+from proreus.model.errors import UsageError, WorkError, needs_extra
 from proreus.worlds.pods.policies.catalogue import PolicyOptions
 
 if TYPE_CHECKING:
@@ -231,6 +231,16 @@ def banner(arguments: SchedulerArguments) -> list[str]:
     ]
 
 
+def _end_of(working: asyncio.Task[None], server: str) -> None:
+    """Why it ended by itself, in one line where the server is the reason."""
+    from proreus.kubeclient.errors import ApiError, explained
+
+    try:
+        working.result()
+    except ApiError as error:
+        raise WorkError(f"the cluster could not be followed: {explained(error, server)}") from error
+
+
 async def _run(
     arguments: SchedulerArguments,
     make_client: Callable[[], KubeClient],
@@ -277,7 +287,7 @@ async def _run(
     try:
         await asyncio.wait((working, waiting), return_when=asyncio.FIRST_COMPLETED)
         if working.done() and not told.is_set():
-            working.result()
+            _end_of(working, client.server)
     finally:
         end_at_last(_LAST_SECONDS)
         await scheduler.stop()

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from proreus.kubeagents.cluster_view import FOLLOWED
 from proreus.kubeclient.client import KubeClient
-from proreus.kubeclient.errors import ApiError, Unreachable
+from proreus.kubeclient.errors import Unreachable, explained
 from proreus.kubeclient.reflector import Change, Reflector, without_history
 from proreus.kubeclient.resources import POD_DISRUPTION_BUDGETS, Resource
 from proreus.model.errors import WorkError
@@ -60,7 +60,7 @@ class Follower:
     def trouble(self) -> str:
         """Why something cannot be followed just now; "": all is."""
         if self._failure is not None:
-            return _told(self._failure, "" if self._client is None else self._client.server)
+            return explained(self._failure, "" if self._client is None else self._client.server)
         return next((one.trouble for one in self._reflectors if one.trouble), "")
 
     def call(self, ask: Callable[[KubeClient], Awaitable[Result]], seconds: float = 60.0) -> Result:
@@ -123,12 +123,3 @@ class Follower:
         if resource is not POD_DISRUPTION_BUDGETS:
             return resource
         return await client.discovery.first(resource, ("v1", "v1beta1")) or replace(resource, version="v1")
-
-
-def _told(failure: BaseException, server: str) -> str:
-    """In one line: the first of a group, who answered, and with which code."""
-    while isinstance(failure, BaseExceptionGroup):
-        failure = failure.exceptions[0]
-    if isinstance(failure, ApiError) and failure.code:
-        return f"{server or 'the server'} answers {failure.code}: {failure}"
-    return str(failure) or type(failure).__name__
