@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import replace
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from proreus.cli.kube_scheduler import LeaseArguments, SchedulerArguments, banner
 from proreus.cli.main import main
 from proreus.engine.controllers.promotion.controller import PromotionOptions
 from proreus.engine.controllers.promotion.core import Evidence, GateOptions, LiveEvidence
@@ -229,6 +231,48 @@ def test_a_share_is_the_canarys_for_ever(door: Live) -> None:
             assert set(policies) == {"best_fit", "kube"}
 
     _scene(door, work)
+
+
+def test_the_banner_says_whether_it_binds_and_where_the_kill_switch_is() -> None:
+    assert banner(SchedulerArguments(policy="learned")) == [
+        "scheduler: policy learned, binds pods whose schedulerName is proreus",
+        "kill switch: ConfigMap kube-system/proreus-scheduler",
+    ]
+    lease = LeaseArguments(lease_namespace="proreus", lease_name="mine")
+    stopped_by = banner(SchedulerArguments(lease=lease, kill_switch=Path("/stop")))[1]
+    assert stopped_by == "kill switch: ConfigMap proreus/mine or file /stop"
+    shadow = SchedulerArguments(policy="learned", mode="shadow", record=Path("found"))
+    assert banner(shadow) == ["shadow of learned: binds nothing, writes to found"]
+
+
+def test_a_refused_token_is_told_with_who_refused_it(tmp_path: Path) -> None:
+    async def main() -> tuple[str, str, int | None]:
+        async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 4\r\nConnection: close\r\n\r\nwho?")
+            writer.close()
+
+        server = await asyncio.start_server(refuse, "127.0.0.1", 0)
+        address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        kubeconfig = tmp_path / "kubeconfig"
+        content = {
+            "current-context": "c",
+            "clusters": [{"name": "c", "cluster": {"server": address}}],
+            "users": [{"name": "u", "user": {"token": "old"}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        }
+        kubeconfig.write_text(json.dumps(content))
+        words = ("kube", "scheduler", "--port", "0", "--kubeconfig", str(kubeconfig))
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "proreus", *words, stderr=asyncio.subprocess.PIPE
+        )
+        async with server, asyncio.timeout(60):
+            _, said = await process.communicate()
+        return address, said.decode(), process.returncode
+
+    address, said, code = asyncio.run(main())
+    assert said == f"proreus: the cluster could not be followed: {address} answers 401: who?\n"
+    assert code == 1
 
 
 def test_what_cannot_be_followed_is_told(door: Live) -> None:

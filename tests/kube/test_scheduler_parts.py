@@ -13,7 +13,7 @@ from proreus.engine.scheduler.instructions import BindPodTo, DelayPod, Instructi
 from proreus.kubeagents.scheduler.binder import BinderOptions, KubeBinder
 from proreus.kubeagents.scheduler.event_writer import EventWriter
 from proreus.kubeagents.scheduler.kill_switch import KillSwitch
-from proreus.kubeagents.scheduler.status_server import Answer, StatusServer
+from proreus.kubeagents.scheduler.status_server import Answer, StatusServer, readiness
 from proreus.kubeclient.client import ClientOptions, KubeClient, RetryPolicy
 from proreus.kubeclient.errors import Unreachable
 from proreus.kubeclient.fake import FakeApiServer
@@ -172,6 +172,16 @@ def test_who_may_not_write_any_more_writes_nothing() -> None:
         assert len(failed) == 3 and server.requests == []
 
     asyncio.run(main())
+
+
+def test_who_is_not_ready_does_not_say_ok_but_what_is_missing() -> None:
+    assert readiness([], synced=False) == Answer("not ready: still listing\n", good=False)
+    troubles = ["pods: forbidden", "lease: gone"]
+    assert readiness(troubles, synced=False) == Answer(
+        "not ready: pods: forbidden\nlease: gone\n", good=False
+    )
+    assert readiness([], synced=True) == Answer("ok\n")
+    assert readiness(troubles, synced=True) == Answer("ok\npods: forbidden\nlease: gone\n")
 
 
 def test_what_status_answers() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,10 @@ from proreus.engine.scheduler.instructions import ObjectDeleted, ObjectUpdated
 from proreus.kubeagents.scheduler.shadow_core import ShadowCore
 from proreus.kubeagents.scheduler.shadow_log import ShadowLog, before, read_log
 from proreus.kubeagents.scheduler.shadow_report import add_up, told
+from proreus.kubeagents.scheduler.shadow_watcher import ShadowWatcher
+from proreus.kubeagents.scheduler.status_server import Answer
+from proreus.kubeclient.client import KubeClient
+from proreus.kubeclient.fake import FakeApiServer
 from proreus.model.errors import InputError, WorkError
 
 Object = dict[str, Any]
@@ -162,3 +167,33 @@ def test_a_policy_that_fails_is_replaced_by_the_rules(tmp_path: Path) -> None:
     _bind(core, "p", "n0", 0.0)
     (found,) = core.take()
     assert found.fallback == "error" and found.would
+
+
+def test_it_says_when_it_begins_to_listen(tmp_path: Path) -> None:
+    server = FakeApiServer()
+    for n in range(2):
+        server.put("nodes", _node(f"n{n}"))
+    server.put("pods", _pod("p", "n0"))
+    told: list[str] = []
+
+    async def scene() -> None:
+        client = KubeClient(server)
+        watcher = ShadowWatcher(client, SchedulingOptions(Chosen("best_fit"), apart=False), tmp_path)
+        heard = asyncio.Event()
+
+        def tell(line: str) -> None:
+            told.append(line)
+            assert watcher.core.listening
+            heard.set()
+
+        watcher.tell = tell
+        assert watcher.answers()["/readyz"]() == Answer("not ready: still listing\n", good=False)
+        running = asyncio.create_task(watcher.run())
+        async with asyncio.timeout(60):
+            await asyncio.wait((running, asyncio.create_task(heard.wait())), return_when="FIRST_COMPLETED")
+        assert watcher.answers()["/readyz"]() == Answer("ok\n")
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(scene())
+    assert told == ["listening: 2 nodes, 1 pods"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -179,3 +180,8 @@ def test_savings_are_paired_and_the_better_one_is_named() -> None:
     assert "learned would have saved $10.00 of $100.00 (10.0 %)" in told
     assert "$5.00 a week" in told and "best_fit would have saved most: $20.00" in told
     assert "**$99.00**" in page(found, about, "learned")
+    short = replace(about, end=6 * 3600.0)
+    told = headline(found, short, "learned")
+    assert "learned would have saved $10.00" in told and "a week" not in told, "hours say nothing about weeks"
+    assert "Over 6.0 hours" in page(found, short, "learned")
+    assert "$70.00 a week" in headline(found, replace(about, end=86_400.0), "learned")

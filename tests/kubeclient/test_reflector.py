@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import random
 from collections.abc import Awaitable, Callable
 
+import pytest
+
 from proreus.kubeclient.client import ClientOptions, KubeClient, RetryPolicy
+from proreus.kubeclient.errors import Silent
 from proreus.kubeclient.fake import FakeApiServer
 from proreus.kubeclient.reflector import Change, Reflector
 from proreus.kubeclient.resources import PODS
@@ -79,6 +83,26 @@ def test_a_broken_watch_goes_on_and_one_that_is_too_old_lists_anew() -> None:
         assert reflector.lists == 2
 
     _scene(work)
+
+
+def test_silence_is_no_trouble_and_the_next_watch_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "proreus.kubeclient.reflector")
+
+    async def silent(seconds: float) -> None:
+        await asyncio.sleep(0.01)
+        raise Silent(f"nothing came for {seconds:g} s", sent=True)
+
+    async def work(server: FakeApiServer, reflector: Reflector, follower: _Follower) -> None:
+        server.changed = silent  # type: ignore[method-assign]
+        await _until(lambda: reflector.watches >= 3)
+        assert reflector.trouble == ""
+        _pod(server, "a")
+        await _until(lambda: "a" in follower.there)
+        assert reflector.lists == 1
+
+    _scene(work)
+    said = [record for record in caplog.records if "nothing came" in record.message]
+    assert said and all(record.levelno == logging.DEBUG for record in said)
 
 
 def test_a_server_that_is_away_is_waited_for_and_the_trouble_is_told() -> None:

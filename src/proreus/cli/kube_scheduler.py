@@ -19,7 +19,7 @@ from proreus.cli.kube_arguments import ClusterArguments, client_maker
 from proreus.cli.output import new_console, write_json
 from proreus.cli.signals import StopEvent, end_at_last, told_to_end
 from proreus.httpserver.sockets import listen
-from proreus.model.errors import UsageError, needs_extra
+from proreus.model.errors import UsageError, WorkError, needs_extra
 from proreus.worlds.pods.policies.catalogue import PolicyOptions
 
 if TYPE_CHECKING:
@@ -219,6 +219,28 @@ def _watcher(client: KubeClient, arguments: SchedulerArguments) -> ShadowWatcher
     return ShadowWatcher(client, options, arguments.record, frozenset(arguments.only))
 
 
+def banner(arguments: SchedulerArguments) -> list[str]:
+    """What it will do to the cluster, and how to stop it: the first thing that somebody reads."""
+    if arguments.mode == "shadow":
+        return [f"shadow of {arguments.policy}: binds nothing, writes to {arguments.record}"]
+    lease, file = arguments.lease, arguments.kill_switch
+    return [
+        f"scheduler: policy {arguments.policy}, binds pods whose schedulerName is {arguments.name}",
+        f"kill switch: ConfigMap {lease.lease_namespace}/{lease.lease_name}"
+        + (f" or file {file}" if file else ""),
+    ]
+
+
+def _end_of(working: asyncio.Task[None], server: str) -> None:
+    """Why it ended by itself, in one line where the server is the reason."""
+    from proreus.kubeclient.errors import ApiError, explained
+
+    try:
+        working.result()
+    except ApiError as error:
+        raise WorkError(f"the cluster could not be followed: {explained(error, server)}") from error
+
+
 async def _run(
     arguments: SchedulerArguments,
     make_client: Callable[[], KubeClient],
@@ -234,6 +256,7 @@ async def _run(
     scheduler: KubeScheduler | ShadowWatcher
     if arguments.mode == "shadow":
         scheduler = _watcher(client, arguments)
+        scheduler.tell = lambda line: console.print(line, soft_wrap=True, highlight=False)
         answers = scheduler.answers()
     else:
         scheduler = KubeScheduler(client, _options(arguments))
@@ -255,8 +278,8 @@ async def _run(
     ending.loaded()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, end, number)
-    console.print(f"scheduler: {arguments.name}, policy {arguments.policy}", soft_wrap=True, highlight=False)
-    console.print(f"status: http://{arguments.host}:{port}/readyz", soft_wrap=True, highlight=False)
+    for line in (*banner(arguments), f"status: http://{arguments.host}:{port}/readyz"):
+        console.print(line, soft_wrap=True, highlight=False)
     write_json(arguments.common, {"pid": os.getpid(), "status": {"host": arguments.host, "port": port}})
     searching = asyncio.create_task(searches.run())
     working = asyncio.create_task(scheduler.run())
@@ -264,7 +287,7 @@ async def _run(
     try:
         await asyncio.wait((working, waiting), return_when=asyncio.FIRST_COMPLETED)
         if working.done() and not told.is_set():
-            working.result()
+            _end_of(working, client.server)
     finally:
         end_at_last(_LAST_SECONDS)
         await scheduler.stop()

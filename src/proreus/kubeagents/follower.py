@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from proreus.kubeagents.cluster_view import FOLLOWED
 from proreus.kubeclient.client import KubeClient
-from proreus.kubeclient.errors import Unreachable
+from proreus.kubeclient.errors import Unreachable, explained
 from proreus.kubeclient.reflector import Change, Reflector, without_history
 from proreus.kubeclient.resources import POD_DISRUPTION_BUDGETS, Resource
 from proreus.model.errors import WorkError
@@ -49,9 +49,7 @@ class Follower:
     def wait_synced(self, seconds: float = _START_SECONDS) -> None:
         """Until everything was listed once; a WorkError says what keeps it."""
         if not self._synced.wait(seconds) or self._failure is not None:
-            raise WorkError(
-                f"the cluster could not be listed: {self._failure or self.trouble or 'no answer'}"
-            )
+            raise WorkError(f"the cluster could not be listed: {self.trouble or 'no answer'}")
 
     @property
     def synced(self) -> bool:
@@ -62,7 +60,7 @@ class Follower:
     def trouble(self) -> str:
         """Why something cannot be followed just now; "": all is."""
         if self._failure is not None:
-            return str(self._failure)
+            return explained(self._failure, "" if self._client is None else self._client.server)
         return next((one.trouble for one in self._reflectors if one.trouble), "")
 
     def call(self, ask: Callable[[KubeClient], Awaitable[Result]], seconds: float = 60.0) -> Result:
@@ -105,11 +103,11 @@ class Follower:
     async def _follow(self) -> None:
         self._client = self._make_client()
         try:
+            # Asked before anything is followed: where nobody answers, that is said once, not for every kind.
+            offered = [await self._offered(self._client, resource) for resource in self._resources]
             async with asyncio.TaskGroup() as tasks:
-                for resource in self._resources:
-                    reflector = Reflector(
-                        self._client, await self._offered(self._client, resource), trim=without_history
-                    )
+                for resource in offered:
+                    reflector = Reflector(self._client, resource, trim=without_history)
                     reflector.subscribe(self._hear)
                     self._reflectors.append(reflector)
                     tasks.create_task(reflector.run())

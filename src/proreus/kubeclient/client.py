@@ -125,6 +125,8 @@ class KubeClient:
     def __init__(self, transport: Transport, options: ClientOptions | None = None) -> None:
         self._transport, self.options = transport, options or ClientOptions()
         self._refresh = _no_refresh
+        self.server = ""
+        """Its address, where there is one."""
         self._limit = RateLimit(self.options.qps, self.options.burst) if self.options.qps else None
         self.discovery = Discovery(self)
         self.retried = 0
@@ -135,6 +137,7 @@ class KubeClient:
         """Over HTTP."""
         client = KubeClient(Http1Transport(config, agent=agent), options)
         client._refresh = config.credentials.refused
+        client.server = config.server
         return client
 
     async def close(self) -> None:

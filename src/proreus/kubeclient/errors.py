@@ -71,6 +71,10 @@ class Unreachable(ApiError):
         """The request may have arrived, so that what it asked for may have been done."""
 
 
+class Silent(Unreachable):
+    """A watch on which nothing came for long: an idle cluster does that, and so does a lost connection."""
+
+
 class Untrusted(Unreachable):
     """The server's certificate is not one that we believe; trying again does not help."""
 
@@ -114,3 +118,12 @@ def refusal(code: int, status: Any, text: str = "", retry_after: float | None = 
 def is_too_large_version(error: ApiError) -> bool:
     """Whether a resourceVersion is from the future: a store that was restored knows less than we do."""
     return "ResourceVersionTooLarge" in error.causes or "Too large resource version" in error.message
+
+
+def explained(failure: BaseException, server: str) -> str:
+    """In one line: the first of a group, who answered, and with which code."""
+    while isinstance(failure, BaseExceptionGroup):
+        failure = failure.exceptions[0]
+    if isinstance(failure, ApiError) and failure.code:
+        return f"{server or 'the server'} answers {failure.code}: {failure}"
+    return str(failure) or type(failure).__name__

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from proreus.kubeclient.errors import Unreachable
+from proreus.kubeclient.errors import Silent, Unreachable
 from proreus.kubeclient.transport import Request, Response, Stream
 
 Object = dict[str, Any]
@@ -240,7 +240,7 @@ class FakeApiServer:
             async with asyncio.timeout(seconds):
                 await self._changed.wait()
         except TimeoutError:
-            raise Unreachable(f"nothing came for {seconds:g} s", sent=True) from None
+            raise Silent(f"nothing came for {seconds:g} s", sent=True) from None
 
 
 class _Watch:

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import httptools
 
 from proreus.kubeclient.config import ClusterConfig
-from proreus.kubeclient.errors import TooLarge, Unreachable, Untrusted
+from proreus.kubeclient.errors import Silent, TooLarge, Unreachable, Untrusted
 from proreus.kubeclient.tls import ContextSource
 from proreus.kubeclient.transport import Request, Response, Stream
 
@@ -407,7 +407,7 @@ class _Answer:
                     async with asyncio.timeout(idle_seconds):
                         await self._news.wait()
                 except TimeoutError:
-                    raise Unreachable(f"nothing came for {idle_seconds:g} s", sent=True) from None
+                    raise Silent(f"nothing came for {idle_seconds:g} s", sent=True) from None
 
     async def read(self) -> bytes:
         """All of a short one, such as a Status."""

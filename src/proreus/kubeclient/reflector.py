@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from proreus.kubeclient.client import KubeClient, Object, Selected
-from proreus.kubeclient.errors import ApiError, Expired, Forbidden, NotFound, is_too_large_version
+from proreus.kubeclient.errors import ApiError, Expired, Forbidden, NotFound, Silent, is_too_large_version
 from proreus.kubeclient.resources import Resource
 from proreus.model.errors import ProreusError
 
@@ -129,6 +129,10 @@ class Reflector:
         await self.synced.wait()
 
     def _note(self, error: ProreusError) -> None:
+        if isinstance(error, Silent):
+            # No trouble yet: the next watch, which begins where this one ended, finds out whether it is one.
+            _log.debug("following %s: %s; trying again", self.resource.plural, error)
+            return
         trouble = f"{self.resource.plural}: {error}"
         if trouble != self.trouble:
             level = logging.ERROR if isinstance(error, Forbidden | NotFound) else logging.WARNING

@@ -16,7 +16,8 @@ from proreus.kubeagents.judge.scenario_folder import About
 from proreus.model.estimate import Estimate, estimate
 
 BASELINE = "kube"
-_WEEK = 7 * 86_400.0
+_DAY = 86_400.0
+_WEEK = 7 * _DAY
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,9 @@ def headline(found: Sequence[Saved], about: About, asked: str) -> str:
     base = next(one for one in found if one.policy == BASELINE)
     one = next((each for each in found if each.policy == asked), found[0])
     share = 100.0 * one.saved / base.cost if base.cost else 0.0
-    weekly = one.saved * _WEEK / (about.end - about.begin)
+    seconds = about.end - about.begin
+    # A few hours say nothing about a week: nights, weekends and what runs daily are not in them.
+    weekly = f", ${one.saved * _WEEK / seconds:,.2f} a week" if seconds >= _DAY else ""
     sure, drawn = "", one.drawn
     if drawn is not None and drawn.low is not None and drawn.high is not None:
         if drawn.low <= 0.0 <= drawn.high:
@@ -76,13 +79,14 @@ def headline(found: Sequence[Saved], about: About, asked: str) -> str:
     verb = "saved" if one.saved >= 0 else "cost more:"
     return (
         f"{one.policy} would have {verb} ${abs(one.saved):,.2f} of ${base.cost:,.2f} ({share:.1f} %) beside "
-        f"kube-scheduler's rules, ${weekly:,.2f} a week{sure}{more}"
+        f"kube-scheduler's rules{weekly}{sure}{more}"
     )
 
 
 def page(found: Sequence[Saved], about: About, asked: str) -> str:
     """The whole answer as Markdown."""
-    days = (about.end - about.begin) / 86_400.0
+    seconds = about.end - about.begin
+    span = f"{seconds / _DAY:.1f} days" if seconds >= _DAY else f"{seconds / 3600.0:.1f} hours"
     rows = [
         f"| {one.policy} | {one.cost:,.2f} | {one.saved:,.2f} | {_range(one)} | {one.wait:,.1f} | "
         f"{one.failures:,.0f} |"
@@ -95,7 +99,7 @@ def page(found: Sequence[Saved], about: About, asked: str) -> str:
         "",
         f"{about.told}.",
         "",
-        f"Over {days:.1f} days the nodes that held pods were worth **${about.recorded_cost:,.2f}** as the "
+        f"Over {span} the nodes that held pods were worth **${about.recorded_cost:,.2f}** as the "
         "pods really were placed. The table plays the same pods again, by each policy:",
         "",
         "| policy | cost, $ | saved, $ | 95 % interval over draws, $ | mean wait, s | pods not placed |",
@@ -109,7 +113,7 @@ def page(found: Sequence[Saved], about: About, asked: str) -> str:
         "- *saved* is against `kube`, the rules of kube-scheduler over the same pods, and not against what "
         "was recorded: nodes came and went, and people moved pods, which a replay does not know.",
         "- The interval is over other draws: the same moments of arrival, with what arrives drawn from what "
-        "arrived. As recorded there is one week only.",
+        "arrived. What was recorded happened once only.",
         "- Pods that ran before the time that is looked at stay where they were; `kube import --fresh` "
         "places them anew.",
         "",

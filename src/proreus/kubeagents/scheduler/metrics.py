@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 from proreus.kubeagents.scheduler.agent import KubeScheduler
-from proreus.kubeagents.scheduler.status_server import Answer, Answers
+from proreus.kubeagents.scheduler.status_server import Answer, Answers, readiness
 
 _PREFIX = "proreus_kube_scheduler"
 _BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -52,9 +52,7 @@ class SchedulerStatus:
     def _ready(self) -> Answer:
         scheduler = self._scheduler
         told = [*scheduler.troubles(), *filter(None, [scheduler.switch.told])]
-        if not scheduler.synced:
-            return Answer("\n".join(["the cluster has not been listed yet", *told]) + "\n", good=False)
-        return Answer("\n".join(["ok", *told]) + "\n")
+        return readiness(told, synced=scheduler.synced)
 
     def metrics(self) -> str:
         """In Prometheus' text form."""

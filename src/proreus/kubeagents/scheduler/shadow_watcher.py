@@ -20,7 +20,7 @@ from proreus.kubeagents.scheduler.followed import reflectors
 from proreus.kubeagents.scheduler.recorder import ClusterRecorder
 from proreus.kubeagents.scheduler.shadow_core import ShadowCore
 from proreus.kubeagents.scheduler.shadow_log import ShadowLog
-from proreus.kubeagents.scheduler.status_server import Answer, Answers
+from proreus.kubeagents.scheduler.status_server import Answer, Answers, readiness
 from proreus.kubeclient.client import KubeClient
 from proreus.kubeclient.reflector import Reflector
 from proreus.model.errors import WorkError
@@ -49,6 +49,8 @@ class ShadowWatcher:
         self.followed: list[Reflector] = []
         self.counts: Counter[str] = Counter()
         self.trouble = ""
+        self.tell: Callable[[str], None] = _log.info
+        """Told when it begins to compare: pods that were bound before are not counted."""
 
     def check_policies(self) -> None:
         """A UsageError or InputError where the policy is not known."""
@@ -66,8 +68,10 @@ class ShadowWatcher:
                 for reflector in self.followed:
                     group.create_task(reflector.run())
                     await reflector.synced.wait()
-                self._recorder.listed(of_kind["Node"].objects.values(), of_kind["Pod"].objects.values())
+                nodes, pods = of_kind["Node"].objects, of_kind["Pod"].objects
+                self._recorder.listed(nodes.values(), pods.values())
                 self.core.listening = True
+                self.tell(f"listening: {len(nodes):,} nodes, {len(pods):,} pods")
                 group.create_task(self._recorder.run())
                 group.create_task(self._write())
         finally:
@@ -113,7 +117,7 @@ class ShadowWatcher:
         return {
             "/livez": lambda: Answer("ok\n"),
             "/healthz": lambda: Answer("\n".join(["ok", *self._troubles()]) + "\n"),
-            "/readyz": lambda: Answer("\n".join(["ok", *self._troubles()]) + "\n", good=self.synced),
+            "/readyz": lambda: readiness(self._troubles(), synced=self.synced),
             "/metrics": lambda: Answer(self._metrics()),
         }
 

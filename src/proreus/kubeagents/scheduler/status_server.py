@@ -7,7 +7,7 @@ says too much is hung up on.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,13 @@ class Answer:
 
     text: str
     good: bool = True
+
+
+def readiness(told: Sequence[str], *, synced: bool) -> Answer:
+    """To /readyz: told is what is wrong or worth saying; synced: everything has been listed once."""
+    if synced:
+        return Answer("\n".join(["ok", *told]) + "\n")
+    return Answer("not ready: " + "\n".join(told or ["still listing"]) + "\n", good=False)
 
 
 Answers = Mapping[str, Callable[[], Answer]]
