@@ -48,7 +48,7 @@ again: $(FULL) ## of the last run of the suite, those that failed, one by one; a
 	$(BIN)/python -m pytest -n 0 --last-failed --last-failed-no-failures none -m 'not golden' tests
 
 nightly: $(FULL) ## the tests that are long by nature
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m nightly tests
+	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$$($(PYTHON) -m tests.kube.assets --path)}" $(BIN)/python -m pytest -n 2 --dist worksteal -m nightly tests
 
 golden: $(FULL) ## reproduce the published figures on real traces (set PROREUS_DATA)
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m golden tests
@@ -58,7 +58,7 @@ kube-assets: ## build kube-apiserver and kube-scheduler from Debian's source pac
 	$(PYTHON) -m tests.kube.assets
 
 test-kube: $(FULL) ## the tests that need a real Kubernetes control plane: make kube-assets, or KUBEBUILDER_ASSETS
-	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$$($(PYTHON) -m tests.kube.assets --path)}" $(BIN)/python -m pytest -n 0 tests/kube/real
+	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$$($(PYTHON) -m tests.kube.assets --path)}" $(BIN)/python -m pytest -n 0 -m 'not nightly' tests/kube/real
 
 check: $(FULL) ## lint, types, import contracts
 	$(BIN)/ruff check .
