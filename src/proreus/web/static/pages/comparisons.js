@@ -50,7 +50,7 @@ export function comparisons(root, [id, scenarioName]) {
     root.append(
       card(el("h2", null, link(t("comparisons.title"), "comparisons"), ` / ${told.name}`), null, told.command && el("p", { class: "soft" }, el("code", null, told.command)), tabs),
       card(t("comparisons.ranking"), { class: "half" }, el("p", { class: "controls-row" }, choose), chart),
-      card(t("comparisons.table"), { class: "half" }, el("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": t("comparisons.table") }, grid)),
+      card(t("comparisons.table"), { class: told.policies.length > 3 ? "full" : "half" }, el("div", { class: "scroll tall named-rows", tabindex: "0", role: "region", "aria-label": t("comparisons.table") }, grid)),
       card(t("comparisons.seedsTitle"), { class: "full" }, el("p", { class: "soft" }, t("comparisons.seedsAbout")), seedTable(told, name, runs, measures, shown, status), status), shown);
     if (told.report) reportPart(told, place).catch((error) => root.append(card(t("player.title"), null, failure(error))));
   }
