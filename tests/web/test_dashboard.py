@@ -58,6 +58,16 @@ def test_what_lies_in_the_folders_is_found(dashboard: Dashboard, runs: Path) -> 
     assert comparison["policies"] == ["kube", "best_fit", HOSTILE] and comparison["seeds"] == 3
     _, detail = _asked(dashboard, f"comparisons/{comparison['id']}")
     assert len(detail["runs"]["rows"]) == 2 * 3 * 3 and detail["report"]
+    kept = [
+        one for one in detail["differences"] if (one["scenario"], one["measure"]) == ("small", "jct_mean")
+    ]
+    assert [(one["policy"], one["baseline"]) for one in kept] == [
+        ("kube", "best_fit"),
+        ("best_fit", "kube"),
+        (HOSTILE, "best_fit"),
+    ]
+    assert [one["mean"] for one in kept] == pytest.approx([4 / 3, -4 / 3, 4 / 3])
+    assert kept[1]["n"] == 3 and kept[1]["low"] < -4 / 3 < kept[1]["high"] < 0
     _, report = _asked(dashboard, f"comparisons/{comparison['id']}/report")
     assert set(report["replays"]) == {"replay-0", "replay-1"} and report["policies"] == comparison["policies"]
     _, listed = _asked(dashboard, "runs")

@@ -103,6 +103,8 @@ def test_a_comparison_is_looked_into_and_its_replay_moves(tab: Tab, address: str
     tab.go(f"/comparisons/{comparison['id']}")
     expect(tab.page.locator(".intervals")).to_contain_text("best_fit")
     expect(tab.page.locator("table", has_text="jct_mean").first).to_contain_text("11 ± ")
+    tab.page.select_option("select[aria-label='measure']", "jct_mean")
+    expect(tab.page.locator(".verdict")).to_contain_text("best_fit is better than the next, kube: -1.333")
     moment = tab.page.locator(".replay .moment")
     last = moment.inner_text()
     tab.page.locator(".replay .back").click()
