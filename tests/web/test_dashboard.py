@@ -67,6 +67,7 @@ def test_what_lies_in_the_folders_is_found(dashboard: Dashboard, runs: Path) -> 
         (HOSTILE, "best_fit"),
     ]
     assert [one["mean"] for one in kept] == pytest.approx([4 / 3, -4 / 3, 4 / 3])
+    assert [one["leads"] for one in kept] == [False, True, False]
     assert kept[1]["n"] == 3 and kept[1]["low"] < -4 / 3 < kept[1]["high"] < 0
     _, report = _asked(dashboard, f"comparisons/{comparison['id']}/report")
     assert set(report["replays"]) == {"replay-0", "replay-1"} and report["policies"] == comparison["policies"]

@@ -101,7 +101,8 @@ def _differences(rows: list[dict[str, Any]], runs: dict[str, Any]) -> list[dict[
         sign = -1.0 if group[0]["better"] == "higher" else 1.0
         ranked = sorted(group, key=lambda row: sign * row["mean"])  # of equals the first
         for row in group if len(ranked) > 1 else ():
-            policy, baseline = row["policy"], ranked[ranked[0] is row]["policy"]
+            leads = row is ranked[0]
+            policy, baseline = row["policy"], ranked[1 if leads else 0]["policy"]
             both = [*results.get((scenario, policy), ()), *results.get((scenario, baseline), ())]
             difference = paired_difference(both, measure, policy, baseline)
             if difference is not None:
@@ -111,6 +112,7 @@ def _differences(rows: list[dict[str, Any]], runs: dict[str, Any]) -> list[dict[
                         "measure": measure,
                         "policy": policy,
                         "baseline": baseline,
+                        "leads": leads,
                         **asdict(difference.estimate),
                     }
                 )

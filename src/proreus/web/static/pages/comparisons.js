@@ -62,7 +62,7 @@ export function comparisons(root, [id, scenarioName]) {
     const sign = better === "higher" ? 1 : -1, signed = (value) => `${value > 0 ? "+" : ""}${figure(value, 3)}`;
     const verdict = ({ mean, low, high }) => (low === null || (low <= 0 && high >= 0) ? "open" : sign * mean > 0 ? "better" : "worse");
     const words = (one) => ({ policy: one.policy, baseline: one.baseline, mean: signed(one.mean), low: one.low === null ? "–" : signed(one.low), high: one.high === null ? "–" : signed(one.high), n: figure(one.n, 0) });
-    const leader = found.find((one) => found.every((other) => other === one || other.baseline === one.policy));
+    const leader = found.find((one) => one.leads);
     return [leader && el("p", { class: "verdict" }, t(`comparisons.leader.${verdict(leader) === "better" ? "better" : "open"}`, words(leader))),
       el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": t("comparisons.paired") }, table([t("comparisons.paired"), t("comparisons.against"), t("comparisons.difference"), t("runs.interval"), "n", ""],
         found.map((one) => [one.policy, one.baseline, signed(one.mean), one.low === null ? "–" : `${signed(one.low)} … ${signed(one.high)}`, figure(one.n, 0), t(`comparisons.is.${verdict(one)}`)])))].filter(Boolean);
