@@ -15,14 +15,17 @@ import pytest
 pytest.importorskip("prometheus_client", reason="a dashboard needs the extra `serve`")
 
 from proreus.httpserver.pages import PageRequest
+from proreus.learning.improvement import Improvement
 from proreus.model.errors import InputError, ProreusError, UsageError
+from proreus.model.estimate import Estimate
 from proreus.web.dashboard import Dashboard, DashboardOptions
 from proreus.web.playground import runs as playground
 from proreus.web.playground import worker
 from proreus.web.playground.runs import Playground, PlaygroundLimits
-from proreus.web.run_folders import RunFolders
+from proreus.web.run_folders import Found, RunFolders
+from proreus.web.training_runs import training_summary
 from tests.serving.door_cases import ask, open_doors, serving_options
-from tests.web.run_cases import HOSTILE, TOKEN, run_folders, shown
+from tests.web.run_cases import HOSTILE, TOKEN, run_folders, shown, training_run
 
 
 @pytest.fixture(scope="module")
@@ -55,11 +58,47 @@ def test_what_lies_in_the_folders_is_found(dashboard: Dashboard, runs: Path) -> 
     assert comparison["policies"] == ["kube", "best_fit", HOSTILE] and comparison["seeds"] == 3
     _, detail = _asked(dashboard, f"comparisons/{comparison['id']}")
     assert len(detail["runs"]["rows"]) == 2 * 3 * 3 and detail["report"]
+    kept = [
+        one for one in detail["differences"] if (one["scenario"], one["measure"]) == ("small", "jct_mean")
+    ]
+    assert [(one["policy"], one["baseline"]) for one in kept] == [
+        ("kube", "best_fit"),
+        ("best_fit", "kube"),
+        (HOSTILE, "best_fit"),
+    ]
+    assert [one["mean"] for one in kept] == pytest.approx([4 / 3, -4 / 3, 4 / 3])
+    assert [one["leads"] for one in kept] == [False, True, False]
+    assert kept[1]["n"] == 3 and kept[1]["low"] < -4 / 3 < kept[1]["high"] < 0
     _, report = _asked(dashboard, f"comparisons/{comparison['id']}/report")
     assert set(report["replays"]) == {"replay-0", "replay-1"} and report["policies"] == comparison["policies"]
     _, listed = _asked(dashboard, "runs")
     _, run = _asked(dashboard, f"runs/{listed['items'][0]['id']}")
+    assert run["best"] == {"mean": 0.5, "low": None, "high": None, "confirmed": False}
     assert run["judged"]["x"][0] == 0.0 and run["step"] == "generation" and run["trained"][-1] == [3.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("said", "best"),
+    [
+        (Improvement(), None),
+        (
+            Improvement(Estimate(0.3, 0.1, 0.5, 9), {"a": Estimate(0.25, 0.1, 0.4, 9)}),
+            {"mean": 0.25, "low": 0.1, "high": 0.4, "confirmed": True},
+        ),
+        (
+            Improvement(
+                Estimate(0.3, 0.1, 0.5, 9), {"a": Estimate(0.2, 0.1, 0.3, 9), "b": Estimate(0.4, 0.1, 0.7, 9)}
+            ),
+            {"mean": pytest.approx(0.3), "low": None, "high": None, "confirmed": True},
+        ),
+    ],
+)
+def test_a_run_that_has_ended_shows_the_gain_it_was_not_chosen_on(
+    tmp_path: Path, said: Improvement, best: dict[str, Any] | None
+) -> None:
+    training_run(tmp_path / "run")
+    (tmp_path / "run" / "improvement.json").write_text(json.dumps(said.to_json()))
+    assert training_summary(Found("training", tmp_path / "run", "run"))["best"] == best
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -102,6 +103,8 @@ def test_a_comparison_is_looked_into_and_its_replay_moves(tab: Tab, address: str
     tab.go(f"/comparisons/{comparison['id']}")
     expect(tab.page.locator(".intervals")).to_contain_text("best_fit")
     expect(tab.page.locator("table", has_text="jct_mean").first).to_contain_text("11 ± ")
+    tab.page.select_option("select[aria-label='measure']", "jct_mean")
+    expect(tab.page.locator(".verdict")).to_contain_text("best_fit is better than the next, kube: -1.333")
     moment = tab.page.locator(".replay .moment")
     last = moment.inner_text()
     tab.page.locator(".replay .back").click()
@@ -112,6 +115,21 @@ def test_a_comparison_is_looked_into_and_its_replay_moves(tab: Tab, address: str
     expect(tab.page.locator(".tab[aria-current]")).to_have_text(HOSTILE)
     assert tab.page.locator("main img, main script").count() == 0
     tab.quiet()
+
+
+def test_a_wide_table_scrolls_beside_the_names_of_its_rows(browser: Browser, address: str) -> None:
+    (comparison,) = _items(address, "comparisons")
+    tab = Tab.opened(browser, f"{address}#/comparisons/{comparison['id']}")
+    tab.page.set_viewport_size({"width": 390, "height": 800})
+    region = tab.page.locator(".named-rows")
+    expect(region).to_be_visible()
+    name, value = region.locator("tbody td").nth(0), region.locator("tbody td").nth(1)
+    edges = [cell.evaluate("cell => cell.getBoundingClientRect().left") for cell in (name, value)]
+    assert region.evaluate("box => { box.scrollLeft = 60; return box.scrollLeft; }") == 60
+    assert name.evaluate("cell => cell.getBoundingClientRect().left") == pytest.approx(edges[0], abs=1)
+    assert value.evaluate("cell => cell.getBoundingClientRect().left") == pytest.approx(edges[1] - 60, abs=1)
+    assert tab.sideways() <= 0
+    tab.page.context.close()
 
 
 def test_a_seed_is_played_again(tab: Tab, address: str) -> None:
@@ -158,12 +176,40 @@ def test_two_policies_meet_the_same_work_and_what_is_changed_changes_both(tab: T
     tab.quiet()
 
 
+def test_the_bars_of_two_runs_go_as_far_as_the_frames_above_them(tab: Tab) -> None:
+    tab.go("/playground")
+    tab.wait("document.querySelectorAll('.pickers select')[3]?.options.length > 3")
+    for place, value in enumerate(("workflows", "calm", "heft", "fifo")):
+        tab.page.select_option(f".pickers select >> nth={place}", value)
+    tab.page.locator(".pickers button").click()
+    expect(tab.page.locator(".gantt canvas").nth(1)).to_be_visible(timeout=240_000)
+    tab.page.locator(".all-play").click()
+    charts, moments = tab.page.locator(".gantt canvas"), tab.page.locator(".side .moment")
+    assert charts.nth(0).get_attribute("data-axis") == charts.nth(1).get_attribute("data-axis")
+    for share in ("300", "700"):
+        tab.page.locator("input.whole").fill(share)
+        for place in range(2):
+            seconds = float(charts.nth(place).get_attribute("data-until") or "nan")
+            expect(moments.nth(place)).to_contain_text(f"after {seconds / 60:.0f} min")
+    apart = moments.nth(1).inner_text(), charts.nth(1).get_attribute("data-until")
+    tab.page.locator(".replay .back").first.click()
+    assert float(charts.nth(0).get_attribute("data-until") or "nan") < seconds
+    assert apart == (moments.nth(1).inner_text(), charts.nth(1).get_attribute("data-until"))
+    tab.page.locator("input.whole").fill("1000")
+    expect(charts.nth(0)).not_to_have_attribute("data-until", re.compile("."))
+    tab.quiet()
+
+
 def test_a_version_is_promoted_with_a_token_and_not_without(browser: Browser, runs: Path) -> None:
     store = ModelStore(runs / "models")
     with shown(runs, TOKEN) as address:
         stranger = Tab.opened(browser, address)
         expect(stranger.page.locator("form.ask")).to_be_visible()
         assert httpx.get(f"{address}dashboard/models").status_code == 401
+        expect(stranger.page.locator("form.ask")).not_to_contain_text("not accepted")
+        stranger.page.fill("form.ask input", "a-token-of-another")
+        stranger.page.click("form.ask button")
+        expect(stranger.page.locator("form.ask")).to_contain_text("This token is not accepted.")
         stranger.page.context.close()
         owner = Tab.opened(browser, f"{address}#token={TOKEN}")
         owner.go("/learning")

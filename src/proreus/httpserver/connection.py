@@ -6,6 +6,7 @@ Heads, trailers and the frames of chunks are bounded in size, and every step of 
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from uvicorn.config import Config
@@ -61,7 +62,15 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._answering = cycle
-        super()._start_asgi_task(cycle, app)
+
+        async def until_given_up(scope: Any, receive: Any, send: Any) -> None:
+            try:
+                await app(scope, receive, send)
+            except asyncio.CancelledError:  # only a server that ends gives up a request: no fault to log
+                cycle.disconnected = True
+                cycle.transport.close()
+
+        super()._start_asgi_task(cycle, until_given_up)
 
     @property
     def address(self) -> str:

@@ -7,8 +7,11 @@ import csv
 import io
 import json
 import re
+from dataclasses import asdict
 from typing import Any
 
+from proreus.compare.statistics import paired_difference
+from proreus.compare.trials import TrialResult
 from proreus.model.errors import InputError
 from proreus.model.files import read_object
 from proreus.web.run_folders import REPORT, ROWS, Found
@@ -39,12 +42,13 @@ def comparison_summary(found: Found) -> dict[str, Any]:
 
 def comparison_detail(found: Found) -> dict[str, Any]:
     """All rows, and all runs."""
-    content = _rows(found)
+    content, runs = _rows(found), _runs(found)
     command = found.path / COMMAND
     return {
         **comparison_summary(found),
         "rows": content["rows"],
-        "runs": _runs(found),
+        "runs": runs,
+        "differences": _differences(content["rows"], runs),
         "command": _text(command)[:4_000] if command.is_file() else "",
         "report": (found.path / REPORT).is_file(),
     }
@@ -84,6 +88,54 @@ def _runs(found: Found) -> dict[str, Any]:
     except (ValueError, csv.Error) as error:
         raise InputError(f"is no table: {error}", file=found.path / PER_SEED) from error
     return {"columns": lines[0], "rows": lines[1:]} if lines else {"columns": [], "rows": []}
+
+
+def _differences(rows: list[dict[str, Any]], runs: dict[str, Any]) -> list[dict[str, Any]]:
+    """Each policy against the best mean of the others, paired by seed."""
+    results = _results(runs)
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault((row["scenario"], row["measure"]), []).append(row)
+    told = []
+    for (scenario, measure), group in groups.items():
+        sign = -1.0 if group[0]["better"] == "higher" else 1.0
+        ranked = sorted(group, key=lambda row: sign * row["mean"])  # of equals the first
+        for row in group if len(ranked) > 1 else ():
+            leads = row is ranked[0]
+            policy, baseline = row["policy"], ranked[1 if leads else 0]["policy"]
+            both = [*results.get((scenario, policy), ()), *results.get((scenario, baseline), ())]
+            difference = paired_difference(both, measure, policy, baseline)
+            if difference is not None:
+                told.append(
+                    {
+                        "scenario": scenario,
+                        "measure": measure,
+                        "policy": policy,
+                        "baseline": baseline,
+                        "leads": leads,
+                        **asdict(difference.estimate),
+                    }
+                )
+    return told
+
+
+def _results(runs: dict[str, Any]) -> dict[tuple[str, str], list[TrialResult]]:
+    """The runs by scenario and policy; what is no number does not count."""
+    results: dict[tuple[str, str], list[TrialResult]] = {}
+    for scenario, policy, seed, *values in (row for row in runs["rows"] if len(row) > 3):
+        named = zip(runs["columns"][3:], values, strict=False)
+        measures = {name: number for name, value in named if (number := _number(value)) is not None}
+        if seed.isdecimal():
+            result = TrialResult(scenario, policy, int(seed), measures, None)
+            results.setdefault((scenario, policy), []).append(result)
+    return results
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def _bytes(found: Found, name: str) -> bytes:

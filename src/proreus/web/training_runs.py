@@ -6,7 +6,14 @@ import time
 from typing import Any
 
 from proreus.learning.improvement import Improvement
-from proreus.learning.run_folder import JOURNAL, done_of, read_improvement, read_journal, read_settings
+from proreus.learning.run_folder import (
+    JOURNAL,
+    done_of,
+    mean_gain,
+    read_improvement,
+    read_journal,
+    read_settings,
+)
 from proreus.model.errors import InputError, ProreusError
 from proreus.web.run_folders import Found
 
@@ -20,7 +27,6 @@ def training_summary(found: Found) -> dict[str, Any]:
     try:
         settings, journal = read_settings(found.path), read_journal(found.path)
         improvement = read_improvement(found.path)
-        judged = [entry["validation"] for entry in journal if entry.get("validation")]
         return {
             "id": found.id,
             "name": found.name,
@@ -33,7 +39,7 @@ def training_summary(found: Found) -> dict[str, Any]:
             ],
             "done": done_of(journal),
             "state": _state(found, ended=improvement is not None),
-            "best": max((sum(gains.values()) / len(gains) for gains in judged), default=None),
+            "best": _chosen_on(journal) if improvement is None else _confirmed(improvement),
             "said": "" if improvement is None else Improvement.from_json(improvement).words,
             "trouble": "",
         }
@@ -67,6 +73,23 @@ def training_detail(found: Found) -> dict[str, Any]:
         "trained": [list(point) for point in trained(journal)[-_MOST_POINTS:]],
         "improvement": improvement,
     }
+
+
+def _chosen_on(journal: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """The best mean gain so far, on the episodes that checkpoints are chosen on: it flatters."""
+    judged = [mean_gain(entry["validation"]) for entry in journal if entry.get("validation")]
+    return {"mean": max(judged), "low": None, "high": None, "confirmed": False} if judged else None
+
+
+def _confirmed(kept: dict[str, Any]) -> dict[str, Any] | None:
+    """The gain on episodes that the checkpoint was not chosen on; None where the start is handed out."""
+    gains = Improvement.from_json(kept).gains
+    if not gains:
+        return None
+    mean = mean_gain({name: gain.mean for name, gain in gains.items()})
+    # Episodes of several scenarios are not kept one by one: their mean has no interval here.
+    low, high = next(((gain.low, gain.high) for gain in gains.values() if len(gains) == 1), (None, None))
+    return {"mean": mean, "low": low, "high": high, "confirmed": True}
 
 
 def _place(entry: dict[str, Any]) -> float:

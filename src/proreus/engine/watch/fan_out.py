@@ -221,6 +221,11 @@ class Feeds:
             with suppress(asyncio.CancelledError):
                 await reading
 
+    def wake(self) -> None:
+        """Let every watcher look up from its wait."""
+        for subscription in self._subscriptions:
+            subscription.wake()
+
     async def stop(self) -> None:
         """Read no more of anything."""
         for reading in self._subscriptions.values():

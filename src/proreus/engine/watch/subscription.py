@@ -186,6 +186,10 @@ class Subscription:
             self._drained.set()
         return taken
 
+    def wake(self) -> None:
+        """End its wait, though there may be nothing to take."""
+        self._awake.set()
+
     async def wait(self, seconds: float) -> None:
         """Until there is something to take, or the time is over."""
         with suppress(TimeoutError):

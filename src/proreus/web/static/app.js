@@ -56,6 +56,9 @@ function showLink() {
   dot.textContent = t(`link.${live.state}`) + (live.state === "lost" && live.why ? `: ${live.why}` : "");
 }
 
+// Of a server that answers 401 or 403: a token that was given is not the right one.
+const refused = () => (token ? `${t("token.refused")} ${t("token.needed")}` : t("token.needed"));
+
 export function askForToken(why) {
   const field = el("input", { type: "password", name: "token", autocomplete: "off", "aria-label": t("token.label"), size: "44" });
   const form = el("form", { class: "card ask", on: { submit: (event) => {
@@ -63,7 +66,7 @@ export function askForToken(why) {
     setToken(field.value.trim());
     failed = null;
     boot();
-  } } }, el("h2", null, t("token.title")), el("p", null, why), el("p", null, field, " ", el("button", null, t("token.use"))), el("p", { class: "soft" }, t("token.stays")));
+  } } }, el("h2", null, t("token.title")), el("p", { role: "alert" }, why), el("p", null, field, " ", el("button", null, t("token.use"))), el("p", { class: "soft" }, t("token.stays")));
   leave();
   leave = () => {};
   main.replaceChildren(form);
@@ -94,7 +97,7 @@ async function boot() {
   try {
     await learnAbout();
   } catch (error) {
-    failed = error.status === 401 || error.status === 403 ? t("token.needed") : `${t("link.lost")}: ${error.message}`;
+    failed = error.status === 401 || error.status === 403 ? refused() : `${t("link.lost")}: ${error.message}`;
   }
   if (about.cluster) start();
   show();
@@ -118,7 +121,7 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", show);
 subscribe((news) => {
   if (!news.link) return;
   showLink();
-  if (live.state === "token") askForToken(t("token.needed"));
+  if (live.state === "token") askForToken(refused());
 });
 setInterval(() => { for (const cell of document.querySelectorAll("[data-since]")) cell.textContent = ago(cell.dataset.since); }, 1000);
 boot();

@@ -7,10 +7,20 @@ import { hideTip, showTip } from "./tip.js";
 
 const LEFT = 150, RIGHT = 12, ROW = 15, GOLDEN = 137.508;
 
-export function ganttChart(gantt, title) {
+// One axis for several runs, in seconds: where it begins and ends, and where their clocks began, which is its 0.
+export function sharedAxis(results) {
+  const zero = Math.min(...results.map((result) => result.time[0]));
+  let low = zero, high = zero + 1e-9;
+  for (const { gantt } of results) {
+    for (const begin of gantt.begin) low = Math.min(low, begin);
+    for (const end of gantt.end) high = Math.max(high, end);
+  }
+  return { zero, low, high };
+}
+
+export function ganttChart(gantt, title, { zero, low, high }) {
   const tall = ROW * gantt.rows.length + 40;
-  const canvas = el("canvas", { class: "chart", role: "img", "aria-label": t("gantt.label", { bars: figure(gantt.row.length, 0), rows: gantt.rows.length, title }), css: { height: `${tall}px` } });
-  const low = Math.min(...gantt.begin), high = Math.max(...gantt.end, low + 1e-9);
+  const canvas = el("canvas", { class: "chart", role: "img", "aria-label": t("gantt.label", { bars: figure(gantt.row.length, 0), rows: gantt.rows.length, title }), css: { height: `${tall}px` }, data: { axis: `${low - zero} ${high - zero}` } });
   let until = Infinity, px;
 
   function draw() {
@@ -33,7 +43,7 @@ export function ganttChart(gantt, title) {
     }
     pen.fillStyle = cssVar("--soft");
     pen.textAlign = "center";
-    for (const tick of ticks(0, high - low)) pen.fillText(figure(tick, 0), px(low + tick), ROW * gantt.rows.length + 12);
+    for (const tick of ticks(low - zero, high - zero)) pen.fillText(figure(tick, 0), px(zero + tick), ROW * gantt.rows.length + 12);
     pen.fillText(t("gantt.seconds"), (LEFT + wide) / 2, tall - 8);
     if (until < high) {
       pen.strokeStyle = cssVar("--ink");
@@ -49,12 +59,16 @@ export function ganttChart(gantt, title) {
     const box = canvas.getBoundingClientRect(), row = Math.floor((event.clientY - box.top) / ROW), x = event.clientX - box.left;
     const bar = gantt.row.findIndex((one, place) => one === row && px(gantt.begin[place]) <= x && x <= px(gantt.end[place]) + 1);
     if (bar < 0) { hideTip(); return; }
-    showTip(event, gantt.groups[gantt.group[bar]], [[gantt.rows[row], `${figure(gantt.begin[bar] - low)} – ${figure(gantt.end[bar] - low)} s`]]);
+    showTip(event, gantt.groups[gantt.group[bar]], [[gantt.rows[row], `${figure(gantt.begin[bar] - zero)} – ${figure(gantt.end[bar] - zero)} s`]]);
   });
   new ResizeObserver(draw).observe(canvas);
   requestAnimationFrame(draw);
   const caption = el("figcaption", null, el("span", null, title), saveButtons({ name: `gantt-${title}`, picture: () => canvas,
     rows: () => [["row", "group", "begin", "end"], ...gantt.row.map((row, bar) => [gantt.rows[row], gantt.groups[gantt.group[bar]], gantt.begin[bar], gantt.end[bar]])] }));
   const root = el("figure", { class: "gantt" }, caption, canvas, gantt.note && el("p", { class: "soft small" }, gantt.note), gantt.leftOut > 0 && el("p", { class: "soft small" }, t("gantt.leftOut", { count: figure(gantt.leftOut, 0) })));
-  return { root, showUntil(share) { until = share >= 1 ? Infinity : low + share * (high - low); draw(); } };
+  return { root, showUntil(time) {
+    until = time;
+    if (time === Infinity) delete canvas.dataset.until; else canvas.dataset.until = String(time - zero);
+    draw();
+  } };
 }

@@ -1,7 +1,7 @@
 // What came of one or two runs of the same work: measures beside each other, replays that go together, curves, Gantt charts.
 import { card, el, table } from "./dom.js";
 import { figure, t } from "./i18n.js";
-import { ganttChart } from "./gantt.js";
+import { ganttChart, sharedAxis } from "./gantt.js";
 import { lineChart } from "./line_chart.js";
 import { replayView, together } from "./replay_view.js";
 import { saveButtons } from "./saving.js";
@@ -38,7 +38,13 @@ function measuresTable(results) {
 
 // Shows the results in root; returns {stop, position}.
 export function runView(root, results, { speed = () => 1, from = 0, boxes } = {}) {
-  const drawn = results.filter((result) => result.replay), gantts = results.filter((result) => result.gantt).map((result) => ganttChart(result.gantt, result.policy));
+  const drawn = results.filter((result) => result.replay), timed = results.filter((result) => result.gantt);
+  const axis = timed.length ? sharedAxis(timed) : null, gantts = new Map(timed.map((result) => [result, ganttChart(result.gantt, result.policy, axis)]));
+  // A run's bars go as far as the frame of it that is shown; its last frame is the whole run.
+  const reach = (result, frame, length) => {
+    const { seconds } = result.replay, since = seconds ? seconds[frame] : frame / Math.max(1, length - 1) * (axis.high - axis.zero);
+    gantts.get(result).showUntil(frame >= length - 1 ? Infinity : (seconds ? result.time[0] : axis.zero) + since);
+  };
   let share = from, timer = 0, go = () => {};
   const slider = el("input", { type: "range", min: "0", max: "1000", value: String(from * 1000), "aria-label": t("player.frame"), class: "whole" });
   const play = el("button", { type: "button", class: "main all-play" }, t("player.play"));
@@ -46,7 +52,6 @@ export function runView(root, results, { speed = () => 1, from = 0, boxes } = {}
     share = Math.max(0, Math.min(1, wanted));
     slider.value = String(Math.round(share * 1000));
     go(share);
-    for (const chart of gantts) chart.showUntil(share);
   };
   const steps = () => Math.max(2, ...drawn.map((result) => result.replay.moments.length)) - 1;
   const pause = () => { clearInterval(timer); timer = 0; play.textContent = t("player.play"); };
@@ -59,12 +64,12 @@ export function runView(root, results, { speed = () => 1, from = 0, boxes } = {}
   slider.addEventListener("input", () => { pause(); show(Number(slider.value) / 1000); });
   const step = (by) => { pause(); show(Math.round(share * steps() + by) / steps()); };
   const controls = el("div", { class: "buttons" }, el("button", { type: "button", on: { click: () => step(-1) } }, t("player.back")), play, el("button", { type: "button", class: "step-on", on: { click: () => step(1) } }, t("player.on")), slider);
-  const views = drawn.map((result) => replayView({ [result.policy]: result.replay }, { title: result.policy }));
+  const views = drawn.map((result) => replayView({ [result.policy]: result.replay }, { title: result.policy, told: gantts.has(result) ? (frame, length) => reach(result, frame, length) : undefined }));
   const keys = [...new Map(results.flatMap((result) => result.curves.map((curve) => [curve.key, curve]))).values()];
   const facts = el("ul", { class: "chips" }, (results[0].facts ?? []).map((fact) => el("li", null, fact)));
   root.replaceChildren(...[
     card(t("run.side"), { class: "full" }, facts, results.map((result) => result.remark && el("p", { class: "soft small" }, `${result.policy}: ${result.remark}`)), controls, boxes?.(), el("div", { class: "side" }, views.map((view) => view.root))),
-    gantts.length ? card(t("gantt.title"), { class: "full" }, el("div", { class: "side" }, gantts.map((chart) => chart.root))) : null,
+    gantts.size ? card(t("gantt.title"), { class: "full" }, el("div", { class: "side" }, [...gantts.values()].map((chart) => chart.root))) : null,
     card(t("run.measures"), { class: "half" }, ...measuresTable(results)),
     card(t("run.curves"), { class: "half" }, el("div", { class: "tall-box", tabindex: "0", role: "region", "aria-label": t("run.curves") }, keys.map((curve) => {
       const { x, series } = merged(results, curve.key);

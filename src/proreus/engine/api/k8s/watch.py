@@ -76,9 +76,14 @@ class Watches:
             return self._limits.watch_seconds * random.uniform(1.0, 2.0)
         return float(min(asked, 2 * self._limits.watch_seconds))
 
+    def close(self) -> None:
+        """Let all end that are under way, and what else lasts as long as they do."""
+        self._closing.set()
+        self._feeds.wake()
+
     async def stop(self) -> None:
         """End them all."""
-        self._closing.set()
+        self.close()
         await self._feeds.stop()
 
     async def lines(self, asked: WatchAsked) -> AsyncGenerator[bytes, None]:

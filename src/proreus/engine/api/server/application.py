@@ -173,7 +173,10 @@ def create_app(
         *pages,
         Mount("/", app=gate.around(elsewhere)),
     ]
-    return Starlette(routes=routes, lifespan=lifespan)
+    app = Starlette(routes=routes, lifespan=lifespan)
+    # The lifespan ends when all requests have: a stream that waited for that would never end by itself.
+    app.state.end_streams = watches.close
+    return app
 
 
 async def _openapi(asked: ApiRequest) -> Answer:

@@ -45,7 +45,7 @@ class ApiServer:
             ssl_certfile=None if credentials is None else credentials[0],
             ssl_keyfile=None if credentials is None else credentials[1],
         )
-        self._server = _Server(config, options)
+        self._server = _Server(config, options, app)
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -86,8 +86,9 @@ async def _renew(context: ssl.SSLContext, authority: Authority) -> None:
 class _Server(uvicorn.Server):
     """uvicorn's server, with connections that are counted and watched from their first byte on."""
 
-    def __init__(self, config: uvicorn.Config, options: ApiOptions) -> None:
+    def __init__(self, config: uvicorn.Config, options: ApiOptions, app: Starlette) -> None:
         super().__init__(config)
+        self._app = app
         self._limits, self._options = options.limits, options
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -124,6 +125,7 @@ class _Server(uvicorn.Server):
         """Accept no more, and let go of those that are done."""
         for task in self._tasks:
             task.cancel()
+        self._app.state.end_streams()
         await super().shutdown(sockets)
         for connection in list(self.server_state.connections):  # whose client takes nothing any more
             connection.transport.abort()

@@ -35,7 +35,7 @@ export function comparisons(root, [id, scenarioName]) {
     function drawChart() {
       const mine = rows.filter((row) => row.measure === choose.value), at = column(choose.value);
       const seeds = Object.fromEntries(told.policies.map((policy) => [policy, at < 0 ? [] : runs.filter((run) => run[1] === policy && run[at] !== "").map((run) => Number(run[at]))]));
-      chart.replaceChildren(intervalChart({ title: choose.value, unit: mine[0].unit, better: mine[0].better, rows: mine, seeds, places }));
+      chart.replaceChildren(intervalChart({ title: choose.value, unit: mine[0].unit, better: mine[0].better, rows: mine, seeds, places }), ...whoIsBetter(told, name, choose.value, mine[0].better));
     }
     drawChart();
     const grid = table([t("run.measure"), ...told.policies], measures.map((measure) => {
@@ -50,9 +50,22 @@ export function comparisons(root, [id, scenarioName]) {
     root.append(
       card(el("h2", null, link(t("comparisons.title"), "comparisons"), ` / ${told.name}`), null, told.command && el("p", { class: "soft" }, el("code", null, told.command)), tabs),
       card(t("comparisons.ranking"), { class: "half" }, el("p", { class: "controls-row" }, choose), chart),
-      card(t("comparisons.table"), { class: "half" }, el("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": t("comparisons.table") }, grid)),
+      card(t("comparisons.table"), { class: told.policies.length > 3 ? "full" : "half" }, el("div", { class: "scroll tall named-rows", tabindex: "0", role: "region", "aria-label": t("comparisons.table") }, grid)),
       card(t("comparisons.seedsTitle"), { class: "full" }, el("p", { class: "soft" }, t("comparisons.seedsAbout")), seedTable(told, name, runs, measures, shown, status), status), shown);
     if (told.report) reportPart(told, place).catch((error) => root.append(card(t("player.title"), null, failure(error))));
+  }
+
+  // Against the best of the others, in the same seeds: what is common to all is taken out.
+  function whoIsBetter(told, name, measure, better) {
+    const found = told.differences.filter((one) => one.scenario === name && one.measure === measure);
+    if (!found.length) return [];
+    const sign = better === "higher" ? 1 : -1, signed = (value) => `${value > 0 ? "+" : ""}${figure(value, 3)}`;
+    const verdict = ({ mean, low, high }) => (low === null || (low <= 0 && high >= 0) ? "open" : sign * mean > 0 ? "better" : "worse");
+    const words = (one) => ({ policy: one.policy, baseline: one.baseline, mean: signed(one.mean), low: one.low === null ? "–" : signed(one.low), high: one.high === null ? "–" : signed(one.high), n: figure(one.n, 0) });
+    const leader = found.find((one) => one.leads);
+    return [leader && el("p", { class: "verdict" }, t(`comparisons.leader.${verdict(leader) === "better" ? "better" : "open"}`, words(leader))),
+      el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": t("comparisons.paired") }, table([t("comparisons.paired"), t("comparisons.against"), t("comparisons.difference"), t("runs.interval"), "n", ""],
+        found.map((one) => [one.policy, one.baseline, signed(one.mean), one.low === null ? "–" : `${signed(one.low)} … ${signed(one.high)}`, figure(one.n, 0), t(`comparisons.is.${verdict(one)}`)])))].filter(Boolean);
   }
 
   // Every seed has a button that plays it again, and says who was best in it.

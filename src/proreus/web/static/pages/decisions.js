@@ -34,7 +34,8 @@ export function decisions(root) {
 
   function draw() {
     const text = find.value.toLowerCase().trim(), opened = new Set([...body.querySelectorAll("details[open]")].map((one) => one.dataset.key));
-    const newest = [...live.decisions].reverse();
+    // In whatever order they came: by time, and of equal times the last that came first.
+    const newest = [...live.decisions].reverse().sort((a, b) => Date.parse(b.time) - Date.parse(a.time));
     const shown = newest.filter((one) => (!only.checked || one.shadow?.differs)
       && (!text || [one.pod, one.namespace, one.node, one.policy, ...(one.reasons ?? [])].some((part) => String(part).toLowerCase().includes(text))));
     total.textContent = t("decisions.count", { shown: figure(shown.length, 0), all: figure(newest.length, 0) });

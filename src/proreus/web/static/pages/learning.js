@@ -26,6 +26,11 @@ export function learning(root, [kind, id], { askForToken }) {
     }
   }
 
+  const signed = (value) => `${value > 0 ? "+" : ""}${figure(value, 3)}`;
+  // What was found on the episodes that checkpoints are chosen on flatters: it is told apart.
+  const gainOf = (best) => (best === null ? "–" : el("span", { class: best.confirmed && best.mean > 0 ? "" : "soft" }, signed(best.mean),
+    best.low === null ? "" : ` (${signed(best.low)} … ${signed(best.high)})`, best.confirmed ? "" : ` ${t("runs.unconfirmed")}`));
+
   function runsCard() {
     const body = el("div");
     keep(async () => {
@@ -35,7 +40,7 @@ export function learning(root, [kind, id], { askForToken }) {
           ? [run.name, el("span", { class: "bad" }, run.trouble), "", "", "", "", ""]
           : [link(run.name, "learning", "run", run.id), run.world, run.algorithm, run.scenarios.join(", "), figure(run.done, 0),
             el("span", { class: `tag ${run.state === "live" ? "phase-running" : run.state === "finished" ? "phase-succeeded" : "phase-unknown"}` }, t(`runs.state.${run.state}`)),
-            run.best === null ? "–" : el("span", { class: run.best > 0 ? "" : "soft" }, `${run.best > 0 ? "+" : ""}${figure(run.best, 3)}`)])), { class: "stack" })
+            gainOf(run.best)])), { class: "stack" })
         : el("div", null, el("p", null, t("runs.none")), el("pre", null, "proreus train pods --algo es --scenarios gpu --out runs/x\nproreus dashboard runs")));
     });
     return card(t("runs.title"), { class: "full" }, body);

@@ -131,7 +131,7 @@ class WorkflowsRun:
             group=self.work.workflow[placed].astype(np.int32),
             begin=self.state.start[placed],
             end=self.state.finish[placed],
-            note="A bar is a task, a colour a workflow; machines with their speed. Time from the first task.",
+            note="A bar is a task, a colour a workflow; machines with speed. Time from the start of the run.",
         )
 
     def told(self, before: Look | None, now: Look) -> str:
