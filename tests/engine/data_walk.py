@@ -23,6 +23,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 import httpx
+import msgspec
 
 import proreus
 from proreus.engine.api.server.options import ApiOptions
@@ -91,6 +92,8 @@ def _arguments(code: CodeType) -> tuple[str, ...]:
 
 
 def _parts(value: Any) -> list[Any]:
+    if isinstance(value, msgspec.Struct):
+        return [getattr(value, name) for name in value.__struct_fields__]
     if dataclasses.is_dataclass(value):
         return [getattr(value, part.name, None) for part in dataclasses.fields(value)]
     names = [name for cls in type(value).__mro__ for name in getattr(cls, "__slots__", ())]
@@ -109,9 +112,12 @@ def carries(value: Any, depth: int = _DEEPEST) -> bool:
         return any(carries(part, depth - 1) for part in [*value, *value.values()][:_WIDEST])
     if isinstance(value, list | tuple):
         return any(carries(part, depth - 1) for part in value[:_WIDEST])
-    if isinstance(value, type) or not dataclasses.is_dataclass(value):
+    if isinstance(value, msgspec.Struct):
+        frozen = bool(type(value).__struct_config__.frozen)
+    elif isinstance(value, type) or not dataclasses.is_dataclass(value):
         return False
-    frozen = bool(vars(type(value))["__dataclass_params__"].frozen)
+    else:
+        frozen = bool(vars(type(value))["__dataclass_params__"].frozen)
     return frozen and any(carries(part, depth - 1) for part in _parts(value))
 
 

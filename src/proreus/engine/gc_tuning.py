@@ -20,9 +20,11 @@ from typing import Literal
 
 _FULL = 2
 """The generation whose search looks at everything that was not set aside."""
-_MIDDLE_SEARCHES = 3
-"""A full search follows so many of the middle generation, in place of Python's 10: more of them, but each has
-less to look at, and nothing is looked at more often."""
+_YOUNG, _YOUNG_SEARCHES, _MIDDLE_SEARCHES = 10_000, 0, 0
+"""A search follows more than so many new objects, one of the middle generation more than so many short
+ones, and a full one more than so many of those, in place of Python's 700, 10 and 10: a pod takes some
+hundred objects, and most of what a search after 700 found in use was garbage by the next. A full search has
+about as much to look at as before, and nothing is looked at more often."""
 _log = logging.getLogger(__name__)
 
 
@@ -58,7 +60,7 @@ class GcTuning:
     def kept_short(self) -> Iterator[None]:
         """Within: set aside what every full search leaves."""
         young, middle, full = gc.get_threshold()
-        gc.set_threshold(young, middle, min(full, _MIDDLE_SEARCHES))
+        gc.set_threshold(_YOUNG, _YOUNG_SEARCHES, _MIDDLE_SEARCHES)
         gc.callbacks.append(self._searched)
         try:
             self._look_at_all()

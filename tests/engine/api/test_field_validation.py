@@ -6,8 +6,12 @@ import json
 from collections.abc import Iterator
 
 import httpx
+import msgspec
 import pytest
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
 
+from proreus.engine.api.server.duplicate_fields import duplicates_in_json, surely_single
 from tests.engine.api.live import live
 
 _PATH = "/api/v1/namespaces/default/configmaps"
@@ -107,3 +111,37 @@ def test_a_table_of_what_has_none_is_not_acceptable(client: httpx.Client) -> Non
     either = {"accept": "application/json;as=Table;g=meta.k8s.io;v=v1,application/json"}
     assert client.post(path, json=review, headers=either).status_code == 201
     assert client.post(path, json=review).status_code == 201
+
+
+_TEXTS = st.sampled_from(["a", "b", ":", ":a", "a:", " :", "é", '"', "\\", '":'])
+_BODIES = st.recursive(
+    _TEXTS.map(json.dumps) | st.sampled_from(["1", "null", "1e400", "123456789012345678901234567890"]),
+    lambda inner: (
+        st.lists(inner, max_size=3).map(lambda items: f"[{','.join(items)}]")
+        | st.lists(
+            st.tuples(_TEXTS.map(json.dumps), st.sampled_from([":", ": ", " :", "\n:"]), inner), max_size=4
+        ).map(lambda members: f"{{{', '.join(''.join(member) for member in members)}}}")
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=300)
+@given(_BODIES)
+def test_who_is_said_to_have_every_field_once_has(body: str) -> None:
+    """Told from the number of names, for which the body is not read a second time."""
+    written = body.encode()
+    try:
+        document = msgspec.json.decode(written)
+    except (msgspec.MsgspecError, ValueError):
+        return
+    if surely_single(written, document):
+        event("not read again")
+        assert duplicates_in_json(written) == ()
+
+
+def test_a_plain_body_is_not_read_again() -> None:
+    written = json.dumps({"metadata": {"name": "p", "labels": {":": ":x"}}, "spec": {"containers": [{}]}})
+    assert surely_single(written.encode(), json.loads(written))
+    assert not surely_single(b'{"a":1,"a":2}', {"a": 2})
+    assert not surely_single(b'{"a":1,"a":2,"b" :3}', {"a": 2, "b": 3})

@@ -423,13 +423,13 @@ class Forgetful(Registry):
     breaks = 2
 
     async def watch(
-        self, kind: Kind, namespace: str = "", after: int = 0
+        self, kind: Kind, namespace: str = "", after: int = 0, *, weighed: bool = False
     ) -> AsyncGenerator[ObjectEvent, None]:
         if self.breaks:
             self.breaks -= 1
             await self.create(POD, fresh(pod(f"unseen-{self.breaks}")))
             raise Gone("too old resource version")
-        async with aclosing(super().watch(kind, namespace, after)) as events:
+        async with aclosing(super().watch(kind, namespace, after, weighed=weighed)) as events:
             async for event in events:
                 yield event
 

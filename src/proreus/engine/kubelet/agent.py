@@ -117,6 +117,12 @@ class ResourceAgent:
         held.pod = pod
         return list(self._forward(held, now))
 
+    def heard(self, pod: Object) -> None:
+        """The API has the pod as this agent told it, and nothing else about it is new."""
+        held = self._held.get(uid_of(pod))
+        if held is not None:
+            held.pod = pod
+
     def gone(self, uid: str, now: Moment) -> list[Order]:
         """Its object has left the API (deleted by force, or by us)."""
         held = self._held.get(uid)

@@ -11,6 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from proreus.engine.kubelet.bandwidth import not_held
 from proreus.engine.kubelet.handlers import Reached
 from proreus.engine.kubelet.hooks import HookFailed, hook_of, run_hook
@@ -113,7 +115,9 @@ class ContainerLifecycle:
         else:
             self._end(standing, name, ContainerExit(KILLED, UNKNOWN_END, "never started", time.time()))
             return
-        standing.reports[name] = replace(standing.reports[name], reason="ContainerCreating", message="")
+        standing.reports[name] = structs.replace(
+            standing.reports[name], reason="ContainerCreating", message=""
+        )
         self._tell_of(standing, name, container_events.created(name))
         unheld = {DISK: self._backend.no_disk_limits, NETWORK: self._backend.no_network_limits}
         for notice in not_held(container_of(standing.pod, name), unheld):
@@ -144,7 +148,7 @@ class ContainerLifecycle:
             "image": launched.image,
         }
         if launched.ended is not None:
-            standing.reports[name] = replace(standing.reports[name], **began)
+            standing.reports[name] = structs.replace(standing.reports[name], **began)
             self._end(standing, name, await self._told(standing, name, launched.ended))
             return
         ending = standing.endings[name] = self._ending(standing, name)
@@ -294,6 +298,6 @@ class ContainerLifecycle:
 
     def _note(self, standing: PodRecord, name: str, **changes: Any) -> None:
         before: ContainerReport = standing.reports[name]
-        standing.reports[name] = replace(before, **changes)
+        standing.reports[name] = structs.replace(before, **changes)
         if standing.reports[name] != before:
             self._tell(standing)

@@ -187,7 +187,10 @@ class ResourceHost:
                 self._home.pop(uid, None)
         else:
             self._home[uid] = agent.node
-            self._do(agent.node, agent.pod(event.object, self._now()))
+            if self._writing.is_echo(event):
+                agent.heard(event.object)
+            else:
+                self._do(agent.node, agent.pod(event.object, self._now()))
 
     def _node_changed(self, event: ObjectEvent) -> None:
         """A node of ours that the API shows wrongly is put right; one that was deleted stays away."""

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from proreus.engine.objects.event_recorder import RecordEvent
 from proreus.engine.objects.metadata import Object
 
 
-@dataclass(frozen=True, slots=True)
-class StartPod:
+class StartPod(msgspec.Struct, frozen=True, gc=False):
     """The runtime is to make a sandbox, and run these containers in it."""
 
     pod: Object
     containers: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class StartContainer:
+class StartContainer(msgspec.Struct, frozen=True, gc=False):
     """The runtime is to run this container (again)."""
 
     uid: str
@@ -26,16 +25,14 @@ class StartContainer:
     attempt: int
 
 
-@dataclass(frozen=True, slots=True)
-class StopPod:
+class StopPod(msgspec.Struct, frozen=True, gc=False):
     """The runtime is to end all containers."""
 
     uid: str
     grace: float
 
 
-@dataclass(frozen=True, slots=True)
-class StopContainer:
+class StopContainer(msgspec.Struct, frozen=True, gc=False):
     """The runtime is to end this container alone."""
 
     uid: str
@@ -43,15 +40,13 @@ class StopContainer:
     grace: float
 
 
-@dataclass(frozen=True, slots=True)
-class ForgetPod:
+class ForgetPod(msgspec.Struct, frozen=True, gc=False):
     """The runtime is to forget the pod."""
 
     uid: str
 
 
-@dataclass(frozen=True, slots=True)
-class WriteStatus:
+class WriteStatus(msgspec.Struct, frozen=True, gc=False):
     """The API is to show this status, if that pod is still there."""
 
     pod: Object
@@ -60,15 +55,13 @@ class WriteStatus:
     """Whether it may wait a little for a later one that makes it needless."""
 
 
-@dataclass(frozen=True, slots=True)
-class FinishDeletion:
+class FinishDeletion(msgspec.Struct, frozen=True, gc=False):
     """Nothing of the pod runs any more: its object may go."""
 
     pod: Object
 
 
-@dataclass(frozen=True, slots=True)
-class WakeAt:
+class WakeAt(msgspec.Struct, frozen=True, gc=False):
     """Call `tick` when the steady clock shows this."""
 
     steady: float

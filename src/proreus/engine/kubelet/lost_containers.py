@@ -7,8 +7,9 @@ never to run twice, they have ended, and nobody knows how.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec import structs
 
 from proreus.engine.objects.metadata import Object
 from proreus.engine.objects.timestamps import parse_timestamp
@@ -31,7 +32,7 @@ def lost_containers(pod: Object, now: float) -> tuple[ContainerReport, ...]:
 
 def lost_container(status: Mapping[str, Any], now: float) -> ContainerReport:
     """How a container ended whose status was last told so."""
-    return replace(_ended(status, now), image=str(status.get("imageID") or ""))
+    return structs.replace(_ended(status, now), image=str(status.get("imageID") or ""))
 
 
 def _ended(status: Mapping[str, Any], now: float) -> ContainerReport:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from proreus.engine.kubelet.capacity import machine_capacity
 from proreus.engine.kubelet.container_lifecycle import ContainerLifecycle
@@ -351,7 +352,7 @@ class MachineRuntime:
         for name, launched in last_found.items():
             probeless = not any(container_of(standing.pod, name).get(one) for one in PROBES)
             greeted = self._lives.greeted(standing, name)
-            standing.reports[name] = replace(
+            standing.reports[name] = structs.replace(
                 standing.reports[name],
                 phase=Phase.RUNNING if greeted else Phase.WAITING,
                 id=self._lives.public(launched.id),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec import structs
 
 from proreus.engine.kubelet.termination import Termination
 from proreus.engine.runtimes.backend import ContainerExit
@@ -46,7 +48,7 @@ class PodRecord:
 def ended_report(report: ContainerReport, ended: ContainerExit) -> ContainerReport:
     """What is told of an attempt that has ended so."""
     started = report.started or ended.finished
-    return replace(
+    return structs.replace(
         report,
         phase=Phase.EXITED,
         started=started,

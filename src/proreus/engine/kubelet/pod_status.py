@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, assert_never
+
+import msgspec
 
 from proreus.engine.kubelet.lost_containers import lost_container
 from proreus.engine.kubelet.restarts import Due, held_open, restarts
@@ -17,16 +18,14 @@ from proreus.engine.runtimes.protocol import ContainerReport, Phase, PodReport
 TERMINAL = ("Succeeded", "Failed")
 
 
-@dataclass(frozen=True, slots=True)
-class NodeVerdict:
+class NodeVerdict(msgspec.Struct, frozen=True, gc=False):
     """Why the node itself ended or refused the pod."""
 
     reason: str
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class StatusInputs:
+class StatusInputs(msgspec.Struct, frozen=True, gc=False):
     """All that a status is made of."""
 
     pod: Mapping[str, Any]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -14,7 +15,7 @@ from proreus.engine.objects.event_recorder import EventRecorder, RecordEvent
 from proreus.engine.objects.intents import DeletionTerms, Intent
 from proreus.engine.objects.kinds import POD
 from proreus.engine.objects.metadata import Object, name_of, namespace_of, uid_of
-from proreus.engine.objects.registry import Registry
+from proreus.engine.objects.registry import ObjectEvent, Registry
 from proreus.engine.runtimes.clock import Timers
 
 GATHER_SECONDS = 0.02
@@ -38,6 +39,20 @@ class StatusWriter:
         self._ends: dict[str, FinishDeletion] = {}
         self._events: list[RecordEvent] = []
         self._something = asyncio.Event()
+        self._written: OrderedDict[str, tuple[Object, Object]] = OrderedDict()
+        """Of each pod the state on which its last status was planned, and that status; the newest last."""
+
+    def is_echo(self, event: ObjectEvent) -> bool:
+        """Whether the change is just the last status that was written here, and nothing else waits for it:
+        then whoever told that status has nothing to add."""
+        uid = uid_of(event.object)
+        standing, status = self._written.pop(uid, (None, None))
+        return (
+            standing is not None
+            and event.previous is standing
+            and event.object.get("status") is status
+            and uid not in self._statuses
+        )
 
     def take(self, order: WriteStatus | FinishDeletion | RecordEvent) -> None:
         """It will be written."""
@@ -57,7 +72,7 @@ class StatusWriter:
 
     def _take_status(self, order: WriteStatus, pod: Object, status: Object, *, lazy: bool) -> None:
         uid, now = uid_of(pod), self._timers.steady()
-        if merged(pod.get("status") or {}, status, self._timers.wall()) is None:
+        if not lazy and merged(pod.get("status") or {}, status, self._timers.wall()) is None:
             return  # the API shows it so already; were it to change, we would be told
         before = self._statuses.get(uid)
         due = now + (LAZY_SECONDS if lazy else 0.0)
@@ -104,12 +119,18 @@ class StatusWriter:
         return trouble
 
     def _status_intent(self, order: WriteStatus) -> Intent:
-        pod, now = order.pod, self._timers.wall()
+        pod, uid, now = order.pod, uid_of(order.pod), self._timers.wall()
 
         def change(standing: Object) -> Object | None:
-            check_preconditions(POD, standing, uid_of(pod), "")
+            check_preconditions(POD, standing, uid, "")
             status = merged(standing.get("status") or {}, order.status, now)
-            return None if status is None else {**standing, "status": status}
+            if status is None:
+                return None
+            self._written[uid] = standing, status
+            self._written.move_to_end(uid)
+            if len(self._written) > _MOST_AT_ONCE:
+                self._written.popitem(last=False)
+            return {**standing, "status": status}
 
         return self._registry.editing(POD, namespace_of(pod), name_of(pod), change, subresource="status")
 

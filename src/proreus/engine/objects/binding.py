@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from proreus.engine.objects.error_messages import check_preconditions
 from proreus.engine.objects.errors import Conflict
@@ -12,15 +13,14 @@ from proreus.engine.objects.kinds import POD
 from proreus.engine.objects.timestamps import timestamp
 
 
-@dataclass(frozen=True, slots=True)
-class Binding:
+class Binding(msgspec.Struct, frozen=True, gc=False):
     """Which pod goes to which node; `uid` names the one pod that is meant, "" whichever has the name now."""
 
     namespace: str
     name: str
     node: str
     uid: str = ""
-    annotations: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
 def bound(pod: dict[str, Any], binding: Binding, now: float) -> dict[str, Any]:

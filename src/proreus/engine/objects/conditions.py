@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from proreus.engine.objects.timestamps import parse_timestamp, timestamp
 
@@ -12,8 +13,7 @@ _UNSTATED = {"status": "", "reason": "", "message": ""}
 """Whoever may write a status may leave these out. Times, too; but one that nobody stated is no moment."""
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(msgspec.Struct, frozen=True, gc=False):
     """What is to hold of an object."""
 
     type: str

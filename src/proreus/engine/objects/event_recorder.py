@@ -10,8 +10,9 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Protocol
+
+import msgspec
 
 from proreus.engine.objects.intents import Intent
 from proreus.engine.objects.kinds import EVENT, Kind
@@ -33,8 +34,7 @@ _LONGEST_MESSAGE = 1024
 _LONGEST_NAME = 230
 
 
-@dataclass(frozen=True, slots=True)
-class RecordEvent:
+class RecordEvent(msgspec.Struct, frozen=True, gc=False):
     """What happened to an object, for people to read."""
 
     kind: Kind
@@ -79,8 +79,7 @@ class EventLimiter:
         return event if allowed else None
 
 
-@dataclass(slots=True)
-class _Repeated:
+class _Repeated(msgspec.Struct):
     due: float
     pause: float
     unwritten: int = 0
@@ -108,7 +107,7 @@ class EventSeries:
         times, repeated.unwritten = repeated.unwritten, 0
         repeated.pause = min(2 * repeated.pause, LONGEST_PAUSE)
         repeated.due = now + repeated.pause
-        return replace(event, times=times)
+        return msgspec.structs.replace(event, times=times)
 
 
 class EventRecorder:

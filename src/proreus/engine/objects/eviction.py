@@ -6,8 +6,9 @@ same allowance.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
 
 from proreus.engine.objects.error_messages import check_preconditions
 from proreus.engine.objects.errors import Cause, TooManyRequests
@@ -39,7 +40,7 @@ async def eviction_intents(
         for budget in budgets
         if not _ready_enough_without(budget, pod)
     ]
-    meant = replace(terms, uid=pod["metadata"]["uid"], disruption=_EVICTED)
+    meant = structs.replace(terms, uid=pod["metadata"]["uid"], disruption=_EVICTED)
     return [*spending, registry.deleting(POD, namespace, name, meant)]
 
 

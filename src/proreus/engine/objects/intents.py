@@ -10,8 +10,9 @@ from __future__ import annotations
 import random
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+import msgspec
 
 from proreus.engine.objects.error_messages import check_preconditions, not_found
 from proreus.engine.objects.errors import AlreadyExists, StatusError
@@ -35,8 +36,7 @@ PREEMPTED = "PreemptionByScheduler"
 """Why, as Kubernetes puts it, where the scheduler makes room."""
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(msgspec.Struct, frozen=True, gc=False):
     """Put this object there if the key is still at `revision`."""
 
     key: str
@@ -44,8 +44,7 @@ class Write:
     object: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Remove:
+class Remove(msgspec.Struct, frozen=True, gc=False):
     """Delete the key if it is still at `revision`; this was its last state."""
 
     key: str
@@ -53,8 +52,7 @@ class Remove:
     object: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Nothing:
+class Nothing(msgspec.Struct, frozen=True, gc=False):
     """All is as it should be."""
 
     object: dict[str, Any]
@@ -112,8 +110,7 @@ class Create:
         return base + "".join(random.choices(_NAME_ENDINGS, k=_ENDING_LENGTH))
 
 
-@dataclass(slots=True)
-class Edit:
+class Edit(msgspec.Struct):
     """Another state of an object that is there."""
 
     kind: Kind
@@ -169,16 +166,14 @@ class CreateOrEdit:
         return Create(self.kind, shaped(self.kind, made).object, self._edit.now).plan(None)
 
 
-@dataclass(frozen=True, slots=True)
-class Disruption:
+class Disruption(msgspec.Struct, frozen=True, gc=False):
     """Why a pod has to go that did nothing wrong: its condition DisruptionTarget, which Jobs may overlook."""
 
     reason: str
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class DeletionTerms:
+class DeletionTerms(msgspec.Struct, frozen=True, gc=False):
     """How an object is to be deleted."""
 
     uid: str = ""
@@ -188,8 +183,7 @@ class DeletionTerms:
     disruption: Disruption | None = None
 
 
-@dataclass(slots=True)
-class Deletion:
+class Deletion(msgspec.Struct):
     """An object is to go: at once, or marked so until whoever holds it lets it go."""
 
     kind: Kind

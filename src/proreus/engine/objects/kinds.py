@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 
 KEY_ROOT = "/registry/"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Kind:
-    """One kind of object, as discovery tells of it."""
+    """One kind of object, as discovery tells of it. There is one value of each, which is asked for all the
+    time: by itself it is a key, and its names are put together once."""
 
     kind: str
     plural: str
@@ -23,17 +25,17 @@ class Kind:
     scale: bool = False
     categories: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def api_version(self) -> str:
         """As objects state it: "v1", "apps/v1"."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
-    @property
+    @cached_property
     def resource(self) -> str:
         """The name in errors and roles: "pods", "deployments.apps"."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
-    @property
+    @cached_property
     def prefix(self) -> str:
         """All keys of this kind."""
         return f"{KEY_ROOT}{self.resource}/"

@@ -8,7 +8,6 @@ out again, so nobody may change what they were handed.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -39,8 +38,7 @@ _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, Any])
 
 
-@dataclass(frozen=True, slots=True)
-class StoredObject:
+class StoredObject(msgspec.Struct, frozen=True, gc=False):
     """An object as it stands in the store."""
 
     object: dict[str, Any]
@@ -49,8 +47,7 @@ class StoredObject:
     """Bytes, as it was stored."""
 
 
-@dataclass(slots=True)
-class _Kept:
+class _Kept(msgspec.Struct):
     """The newest known state of a key, and the one before (a watch tells of both)."""
 
     newest: StoredObject

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, Literal
+
+import msgspec
 
 from proreus.engine.objects.admission import Admission
 from proreus.engine.objects.binding import Binding, bound
@@ -54,8 +55,7 @@ _NOWHERE = "\x00"
 """No key begins so: to list it costs nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectEvent:
+class ObjectEvent(msgspec.Struct, frozen=True, gc=False):
     """One change, as a watch tells it; a bookmark tells only how far the watch is."""
 
     type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
@@ -66,13 +66,12 @@ class ObjectEvent:
     length: int = 0
     """Bytes of the object as it is stored."""
     room: int = 0
-    """Bytes that the objects take in memory, about."""
+    """Bytes that the objects take in memory, about; 0 unless that was asked for."""
     last: bool = True
     """Whether nothing else was changed by this revision."""
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(msgspec.Struct, frozen=True, gc=False):
     """Objects as they stood at one revision, in the order of their keys."""
 
     items: list[dict[str, Any]]
@@ -385,11 +384,12 @@ class Registry:
         )
 
     async def watch(
-        self, kind: Kind, namespace: str = "", after: int = 0
+        self, kind: Kind, namespace: str = "", after: int = 0, *, weighed: bool = False
     ) -> AsyncGenerator[ObjectEvent, None]:
         """Every change after that revision, each once and in order; `Gone` where the history is too short.
 
         Without a revision it begins with what stands, each as ADDED, and a bookmark behind them.
+        weighed: with the room that objects take in memory, which has to be found out.
         """
         prefix = kind.prefix_in(namespace if kind.namespaced else "")
         if not after:
@@ -403,7 +403,7 @@ class Registry:
             async for batch in batches:
                 for change, following in zip_longest(batch.changes, batch.changes[1:]):
                     last = following is None or following.revision != change.revision
-                    event = self._event(change, last=last)
+                    event = self._event(change, last=last, weighed=weighed)
                     if event is not None:
                         yield event
                 if not batch.changes:
@@ -411,7 +411,7 @@ class Registry:
         finally:
             await batches.aclose()
 
-    def _event(self, change: KeyChange, *, last: bool) -> ObjectEvent | None:
+    def _event(self, change: KeyChange, *, last: bool, weighed: bool) -> ObjectEvent | None:
         """A change of a key as one of an object."""
         entry, previous = change.entry, change.previous
         before = None if previous is None else self._cache.read(previous).object
@@ -419,13 +419,13 @@ class Registry:
         if entry is not None:
             obj = self._cache.read(entry).object
             kind: Literal["ADDED", "MODIFIED"] = "ADDED" if before is None else "MODIFIED"
-            room = room_of(entry.value)
+            room = room_of(entry.value) if weighed else 0
             return ObjectEvent(kind, obj, before, change.revision, len(entry.value), room, last)
         if before is None or previous is None:
             return None
         self._cache.gone(change.key, change.revision)
         gone = with_version(before, change.revision)
-        room = room_of(previous.value)
+        room = room_of(previous.value) if weighed else 0
         return ObjectEvent("DELETED", gone, before, change.revision, len(previous.value), room, last)
 
 

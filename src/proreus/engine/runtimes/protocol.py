@@ -12,9 +12,11 @@ Processes, runc, and containerd through its CRI fit behind this as the simulated
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
+
+import msgspec
 
 from proreus.engine.wire.duplex import Connection
 from proreus.model.errors import ProreusError
@@ -34,8 +36,7 @@ class Phase(Enum):
     EXITED = "terminated"
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(msgspec.Struct, frozen=True, gc=False):
     """Something that people are to be told of a container: an event, as Kubernetes words it."""
 
     type: str
@@ -44,8 +45,7 @@ class Notice:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerReport:
+class ContainerReport(msgspec.Struct, frozen=True, gc=False):
     """One attempt at running a container."""
 
     name: str
@@ -73,11 +73,10 @@ class ContainerReport:
         """One thing more has happened."""
         kept = (*self.notices, notice)[-_MOST_NOTICES:]
         forgotten = self.forgotten + len(self.notices) + 1 - len(kept)
-        return replace(self, notices=kept, forgotten=forgotten)
+        return msgspec.structs.replace(self, notices=kept, forgotten=forgotten)
 
 
-@dataclass(frozen=True, slots=True)
-class PodReport:
+class PodReport(msgspec.Struct, frozen=True, gc=False):
     """Everything that a runtime knows of a pod that it was given."""
 
     uid: str

@@ -9,7 +9,6 @@ import os
 import socket
 import time
 import uuid
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -96,11 +95,6 @@ class SchedulingAgent:
     async def resign(self) -> None:
         """Let another lead at once."""
         await self.leader.resign()
-
-    @property
-    def recent(self) -> deque[dict[str, Any]]:
-        """The last decisions that bound a pod, newest last."""
-        return self._loop.recent
 
     def metrics(self) -> dict[str, Any]:
         """Counters and gauges, by name."""

@@ -40,12 +40,12 @@ from proreus.engine.scheduler.instructions import (
 from proreus.engine.scheduler.messages import (
     DEVICES,
     Reasons,
+    RefusalMemory,
     Refusals,
     annotation,
     annotation_text,
     devices_text,
     nowhere,
-    refusals_of,
     scheduled,
     unavailable,
     without_victims,
@@ -119,6 +119,7 @@ class SchedulingCore(EventHandlers):
         self._deciders: dict[Chosen, Decider] = {}
         self._unfit: dict[Chosen, str] = {}
         """Who could not be made when it was tried last, and why."""
+        self._refusals = RefusalMemory()
         self._held: list[NominatedPod] = []
         """Nominated pods that are on their nodes while a pod is decided about."""
 
@@ -330,7 +331,7 @@ class SchedulingCore(EventHandlers):
     ) -> Instruction:
         """Steps 5 and 6; made: the answer, why another than the policy gave it, the shadow's answer."""
         answer, fallback, shadow = made
-        refusals = refusals_of(observation, known.template)
+        refusals = self._refusals.refusals_of(observation, known.template)
         match answer.decision:
             case model.Place(node=n, devices=devices):
                 nodes = observation.compiled.workload.nodes

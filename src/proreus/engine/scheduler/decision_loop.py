@@ -8,7 +8,6 @@ Before it decides it has everything listed anew: what an earlier leader wrote is
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import time
 from collections import deque
@@ -16,16 +15,14 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, Protocol, TypeGuard, TypeVar
+from typing import Generic, Protocol, TypeGuard, TypeVar
 
-from proreus.engine.objects.decision_annotation import DECISION
 from proreus.engine.objects.errors import StatusError
 from proreus.engine.objects.promotions import ways
 from proreus.engine.objects.scheduler_config import NAME, NAMESPACE, Chosen, read_chosen
 from proreus.engine.scheduler.core import SchedulingCore
 from proreus.engine.scheduler.decider import Decider
 from proreus.engine.scheduler.instructions import (
-    BindPodTo,
     Event,
     Instruction,
     InstructionFailed,
@@ -43,7 +40,6 @@ _MOST_UNDER_WAY = 4
 _MOST_LOADING = 4
 """Policies that are loaded and compiled at once."""
 _LONGEST_WAIT = 1.0
-_REMEMBERED = 1000
 _log = logging.getLogger(__name__)
 Mandate = TypeVar("Mandate")
 """What a leader shows when it writes: a fence, or the number of its term."""
@@ -114,9 +110,7 @@ class DecisionLoop(Generic[Mandate]):
     ) -> None:
         """strangers: where policies from elsewhere run; they are closed with the loop."""
         self.core, self._around, self._strangers = core, around, strangers
-        self._clock, self._steady = around.clock, around.steady
-        self.recent: deque[dict[str, Any]] = deque(maxlen=_REMEMBERED)
-        """The last decisions that bound a pod, newest last."""
+        self._steady = around.steady
         self._inbox: deque[Event] = deque()
         self._made: deque[tuple[Chosen, Decider | str]] = deque()
         """Deciders that are ready, or why there is none."""
@@ -268,18 +262,6 @@ class DecisionLoop(Generic[Mandate]):
         except StatusError as error:
             _log.warning("%s", error)
             failed = []
-        lost = {failure.pod for failure in failed}
-        for instruction in instructions:
-            if isinstance(instruction, BindPodTo) and instruction.pod not in lost:
-                self.recent.append(
-                    {
-                        "at": self._clock(),
-                        "pod": instruction.pod.key,
-                        "uid": instruction.pod.uid,
-                        "node": instruction.node,
-                        "reasons": json.loads(instruction.annotations[DECISION]),
-                    }
-                )
         self._inbox.extend(failed)
         if failed:
             self._news.set()

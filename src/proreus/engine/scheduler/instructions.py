@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 Object = dict[str, Any]
 """A Kubernetes object as JSON has it; nobody changes one that was handed to them."""
 
 
-@dataclass(frozen=True, slots=True)
-class PodRef:
+class PodRef(msgspec.Struct, frozen=True, gc=False):
     """One pod of all that ever had this name."""
 
     namespace: str
@@ -24,24 +25,21 @@ class PodRef:
         return f"{self.namespace}/{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectUpdated:
+class ObjectUpdated(msgspec.Struct, frozen=True, gc=False):
     """An object is there, or is now like this."""
 
     kind: str
     object: Object
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectDeleted:
+class ObjectDeleted(msgspec.Struct, frozen=True, gc=False):
     """An object is there no longer; this was its last state."""
 
     kind: str
     object: Object
 
 
-@dataclass(frozen=True, slots=True)
-class InstructionFailed:
+class InstructionFailed(msgspec.Struct, frozen=True, gc=False):
     """What was instructed about a pod, to bind it, to evict for it or to tell it, did not come about."""
 
     pod: PodRef
@@ -53,8 +51,7 @@ class InstructionFailed:
 Event = ObjectUpdated | ObjectDeleted | InstructionFailed
 
 
-@dataclass(frozen=True, slots=True)
-class VolumeAction:
+class VolumeAction(msgspec.Struct, frozen=True, gc=False):
     """A claim that gets its volume now that its pod has a node."""
 
     namespace: str
@@ -65,8 +62,7 @@ class VolumeAction:
     """One that is there and free; "": one is to be provisioned."""
 
 
-@dataclass(frozen=True, slots=True)
-class BindPodTo:
+class BindPodTo(msgspec.Struct, frozen=True, gc=False):
     """Write the pod's node down."""
 
     pod: PodRef
@@ -78,8 +74,7 @@ class BindPodTo:
     """What is to be written for its claims first."""
 
 
-@dataclass(frozen=True, slots=True)
-class PreemptFor:
+class PreemptFor(msgspec.Struct, frozen=True, gc=False):
     """Delete the victims and note the node that the pod waits for; it is decided about again later."""
 
     pod: PodRef
@@ -91,8 +86,7 @@ class PreemptFor:
     """Pods of lower priority that waited for the same node."""
 
 
-@dataclass(frozen=True, slots=True)
-class DelayPod:
+class DelayPod(msgspec.Struct, frozen=True, gc=False):
     """Say why the pod has to wait."""
 
     pod: PodRef
@@ -100,8 +94,7 @@ class DelayPod:
     clear_nomination: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class RejectPod:
+class RejectPod(msgspec.Struct, frozen=True, gc=False):
     """Say that the pod is not tried again as it is."""
 
     pod: PodRef

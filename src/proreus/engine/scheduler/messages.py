@@ -12,14 +12,21 @@ import numpy as np
 
 from proreus.engine.scheduler.decider import Account, Fallback, LegalDecision
 from proreus.engine.scheduler.pod_templates import Template
-from proreus.engine.scheduler.shadow import effect_of
+from proreus.engine.scheduler.shadow import shares_with
 from proreus.engine.scheduler.volumes import ATTACHABLE, volume_words
 from proreus.kernels.arrays import I8
 from proreus.model.decision import Decision, Place, Preempt, Reject
 from proreus.model.node import Node
 from proreus.model.resources import COL_PODS
 from proreus.model.resources import GPU as GPU_RESOURCE
-from proreus.worlds.pods.state.diagnosis import NO_VICTIMS, UNHELPFUL, Diagnosis, diagnose, diagnose_evicted
+from proreus.worlds.pods.state.diagnosis import (
+    NO_VICTIMS,
+    UNHELPFUL,
+    Diagnosis,
+    DiagnosisMemory,
+    diagnose,
+    diagnose_evicted,
+)
 from proreus.worlds.pods.state.filters import (
     EXISTING_ANTI_AFFINITY,
     GPU,
@@ -76,34 +83,50 @@ class Refusals:
     """[N]"""
     reasons: Mapping[str, int]
     """In kube's words -> nodes; a node that lacks two resources counts for both."""
-
-    @property
-    def feasible(self) -> int:
-        """How many nodes may take it."""
-        return int(np.count_nonzero(self.codes == OK))
+    feasible: int
+    """How many nodes may take it."""
 
 
-def refusals_of(observation: PodObservation, template: Template | None = None) -> Refusals:
+def refusals_of(observation: PodObservation) -> Refusals:
     """Why nodes may not take the pod."""
-    diagnosis = diagnose(observation)
-    reasons = _reasons(observation, diagnosis)
-    if template is not None and template.own_affinity is not None:
-        reasons = _with_volume_words(reasons, observation, diagnosis, template)
-    return Refusals(diagnosis.codes, reasons)
+    return _worded(observation, diagnose(observation))
 
 
-def _with_volume_words(
-    reasons: dict[str, int], observation: PodObservation, diagnosis: Diagnosis, template: Template
-) -> dict[str, int]:
+class RefusalMemory:
+    """`refusals_of` that looks only at nodes that changed since it was last asked of the same class."""
+
+    def __init__(self) -> None:
+        self._diagnoses = DiagnosisMemory()
+        self._last: tuple[Diagnosis, Refusals] | None = None
+        """Pods of one class mostly come in a row."""
+
+    def refusals_of(self, observation: PodObservation, template: Template) -> Refusals:
+        """Why nodes may not take the pod."""
+        diagnosis = self._diagnoses.diagnose(observation)
+        if self._last is None or self._last[0] is not diagnosis:
+            self._last = diagnosis, _worded(observation, diagnosis)
+        refusals = self._last[1]
+        return (
+            refusals if template.own_affinity is None else _with_volume_words(refusals, observation, template)
+        )
+
+
+def _worded(observation: PodObservation, diagnosis: Diagnosis) -> Refusals:
+    codes = diagnosis.codes
+    return Refusals(codes, _reasons(observation, diagnosis), int(np.count_nonzero(codes == OK)))
+
+
+def _with_volume_words(refusals: Refusals, observation: PodObservation, template: Template) -> Refusals:
     """Nodes that volumes forbid stand among those of the pod's affinity; they are told apart."""
-    own, counted = template.own_affinity, Counter(reasons)
+    own, counted = template.own_affinity, Counter(refusals.reasons)
     assert own is not None
     wanted, nodes = dict(template.spec.node_selector), observation.compiled.workload.nodes
-    for n in np.flatnonzero(diagnosis.codes == NODE_AFFINITY).tolist():
+    for n in np.flatnonzero(refusals.codes == NODE_AFFINITY).tolist():
         if words := volume_words(own, wanted, template.needs, nodes[n]):
             counted[_WORDS[NODE_AFFINITY]] -= 1
             counted[words] += 1
-    return {why: count for why, count in counted.items() if count}
+    reasons = {why: count for why, count in counted.items() if count}
+    return Refusals(refusals.codes, reasons, refusals.feasible)
 
 
 def nowhere(reason: str, nodes: int) -> str:
@@ -131,8 +154,7 @@ def without_victims(observation: PodObservation, *, terminating: bool) -> str:
         return "preemption: not eligible due to preemptionPolicy=Never."
     if terminating:
         return "preemption: not eligible due to a terminating pod on the nominated node."
-    evicted = diagnose_evicted(observation)
-    return f"preemption: {unavailable(Refusals(evicted.codes, _reasons(observation, evicted)))}"
+    return f"preemption: {unavailable(_worded(observation, diagnose_evicted(observation)))}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,8 +240,8 @@ def _accounted(account: Account, observation: PodObservation) -> dict[str, Any]:
 
 def _use(node: int, observation: PodObservation) -> dict[str, float]:
     """Shares of what a node has that are asked for with the pod on it."""
-    effect = effect_of(LegalDecision(Place(node)), observation)
-    return {"cpu": round(effect.cpu, 3), "memory": round(effect.memory, 3)}
+    cpu, memory = shares_with(observation, node)
+    return {"cpu": round(cpu, 3), "memory": round(memory, 3)}
 
 
 def _figure(score: float) -> float | int:

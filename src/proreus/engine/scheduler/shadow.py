@@ -106,20 +106,25 @@ def effect_of(answer: LegalDecision, observation: PodObservation) -> DecisionEff
         case Delay() | Reject():
             return DecisionEffect()
         case Place(node=n) | Preempt(node=n):
-            cluster, state = observation.cluster, observation.state
-            sizes, requests = cluster.nodes.allocatable, cluster.classes.request
-            cpu, memory = (
-                # Number by number: for so few, arrays take longer.
-                (sizes.item(n, r) - state.free.item(n, r) + requests.item(observation.pod_class, r))
-                / max(sizes.item(n, r), 1)
-                for r in (COL_CPU, COL_MEMORY)
-            )
+            cpu, memory = shares_with(observation, n)
             return DecisionEffect(
                 node=observation.compiled.workload.nodes[n].name,
                 evicts=len(answer.victims),
-                opens_node=bool(state.first[n] < 0),
-                cpu=round(cpu, 4),
-                memory=round(memory, 4),
+                opens_node=bool(observation.state.first[n] < 0),
+                cpu=cpu,
+                memory=memory,
             )
         case _:
             assert_never(answer.decision)
+
+
+def shares_with(observation: PodObservation, n: int) -> tuple[float, float]:
+    """Shares of node n's CPU and memory that are asked for with the pod on it."""
+    cluster, c = observation.cluster, observation.pod_class
+    sizes, requests, free = cluster.nodes.allocatable, cluster.classes.request, observation.state.free
+    # Number by number: for so few, arrays take longer.
+    cpu, memory = sizes.item(n, COL_CPU), sizes.item(n, COL_MEMORY)
+    return (
+        round((cpu - free.item(n, COL_CPU) + requests.item(c, COL_CPU)) / max(cpu, 1), 4),
+        round((memory - free.item(n, COL_MEMORY) + requests.item(c, COL_MEMORY)) / max(memory, 1), 4),
+    )

@@ -10,7 +10,8 @@ import asyncio
 import bisect
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from proreus.engine.store.protocol import Change, ChangeBatch, Compacted, KeyValue
 

@@ -119,7 +119,9 @@ class KindFeed:
             try:
                 if not self._begun:
                     await self._begin()
-                async with aclosing(self._registry.watch(self._kind, after=self.head)) as events:
+                async with aclosing(
+                    self._registry.watch(self._kind, after=self.head, weighed=True)
+                ) as events:
                     async for event in events:
                         self._tell(event)
             except Gone as gone:
@@ -256,7 +258,7 @@ class Feeds:
         Nothing is held meanwhile but what waits for it, and is counted: who does not read costs that alone.
         """
         wanted = subscription.wanted
-        changes = self._registry.watch(wanted.kind, wanted.namespace, subscription.position)
+        changes = self._registry.watch(wanted.kind, wanted.namespace, subscription.position, weighed=True)
         subscription.go_on_here()
         async with aclosing(changes) as events:
             async for event in events:

@@ -8,11 +8,12 @@ over a week is seen, and not only the next step. No I/O: events in, comparisons 
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from time import perf_counter
 from typing import Any, ClassVar
 
 import numpy as np
+from msgspec.structs import replace
 
 from proreus.engine.objects.scheduler_config import DEFAULT_SCHEDULER, Chosen
 from proreus.engine.scheduler.core import SchedulingCore, SchedulingOptions

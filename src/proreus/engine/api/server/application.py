@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute, Mount, Route
+from starlette.types import Lifespan
 
 from proreus.engine.api.exec.routes import PodStreams
 from proreus.engine.api.k8s.discovery import version
@@ -26,12 +27,12 @@ from proreus.engine.api.server.authorization import Action, check
 from proreus.engine.api.server.concurrency_limit import Seats
 from proreus.engine.api.server.health import HealthChecks
 from proreus.engine.api.server.loop_watchdog import Watchdog
-from proreus.engine.api.server.middleware import Endpoint, Middleware
+from proreus.engine.api.server.middleware import Endpoint, GatedRequest, Middleware
 from proreus.engine.api.server.node_proxy import NodeRelay
 from proreus.engine.api.server.options import ApiOptions
 from proreus.engine.api.server.pages import page_answers, page_files
 from proreus.engine.api.server.reply import Answer, Reply
-from proreus.engine.api.server.request import ApiRequest
+from proreus.engine.api.server.request import ApiRequest, Receive, Scope, Send
 from proreus.engine.api.server.status import MethodNotAllowed
 from proreus.engine.api.usage import MeasuredUsage
 from proreus.engine.api.v1.overview import Overview
@@ -47,6 +48,7 @@ from proreus.policies.policy_folders import PolicyFolders
 
 _PROTOBUF = b"application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _OPENAPI_2 = "proto-openapi.spec.v2"
+_OBJECTS = ("/api/", "/apis/")
 
 
 @dataclass(frozen=True)
@@ -161,7 +163,6 @@ def create_app(
             Mount("/", app=files),
         ]
     routes: list[BaseRoute] = [
-        *(Mount(path, app=gate.around(objects.answer)) for path in ("/api", "/apis")),
         *(Route(path, gate.around(objects.answer)) for path in ("/api", "/apis")),
         # The official Python client asks with the slash.
         *(Route(path, gate.around(reading(version_told))) for path in ("/version", "/version/")),
@@ -173,10 +174,28 @@ def create_app(
         *pages,
         Mount("/", app=gate.around(elsewhere)),
     ]
-    app = Starlette(routes=routes, lifespan=lifespan)
+    app = _ObjectsFirst(gate.around(objects.answer), routes=routes, lifespan=lifespan)
     # The lifespan ends when all requests have: a stream that waited for that would never end by itself.
     app.state.end_streams = watches.close
     return app
+
+
+class _ObjectsFirst(Starlette):
+    """Requests about objects go straight to the gate, which answers whatever happens behind it: nearly all
+    are, and the way through the routes takes as long as the gate's own checks."""
+
+    def __init__(
+        self, objects: GatedRequest, routes: Sequence[BaseRoute], lifespan: Lifespan[Starlette]
+    ) -> None:
+        super().__init__(routes=routes, lifespan=lifespan)
+        self._objects = objects
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request, or the lifespan."""
+        if scope["type"] == "http" and scope["path"].startswith(_OBJECTS):
+            await self._objects(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
 
 
 async def _openapi(asked: ApiRequest) -> Answer:

@@ -240,7 +240,7 @@ class ApiRequest:
         """The document; what stands twice in it is noted, where somebody wants to be told."""
         document = read_document(body, content_type)
         if self.query.get("fieldValidation") != "Ignore":
-            self.duplicates = duplicates_in(body, content_type)
+            self.duplicates = duplicates_in(body, content_type, document)
         return document
 
     async def optional_document(self) -> Any:

@@ -11,7 +11,11 @@ from yaml.constructor import SafeConstructor
 from yaml.cyaml import CParser  # type: ignore[attr-defined]
 from yaml.resolver import Resolver
 
-from proreus.engine.api.server.duplicate_fields import duplicates_in_json, duplicates_in_yaml
+from proreus.engine.api.server.duplicate_fields import (
+    duplicates_in_json,
+    duplicates_in_yaml,
+    surely_single,
+)
 from proreus.engine.objects.errors import BadRequest, TooLarge
 from proreus.engine.objects.size_limits import MOST_DEPTH, check_values, depth
 
@@ -81,9 +85,9 @@ def read_document(body: bytes, content_type: str) -> Any:
     return document
 
 
-def duplicates_in(body: bytes, content_type: str) -> tuple[str, ...]:
-    """The paths of fields that stand twice in a body that could be read."""
-    if not body.strip():
+def duplicates_in(body: bytes, content_type: str, document: Any) -> tuple[str, ...]:
+    """The paths of fields that stand twice in a body that was read as `document`."""
+    if not body.strip() or (content_type not in _YAML_TYPES and surely_single(body, document)):
         return ()
     try:
         return duplicates_in_json(body)

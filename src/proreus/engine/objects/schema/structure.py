@@ -8,7 +8,6 @@ its path.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from functools import cache
@@ -37,8 +36,7 @@ _SCALARS: dict[str, Any] = {
 _GO_TYPES = {"int-or-string": "intstr.IntOrString", "quantity": "resource.Quantity", "number": "float64"}
 
 
-@dataclass(frozen=True, slots=True)
-class Shaped:
+class Shaped(msgspec.Struct, frozen=True, gc=False):
     """An object of the right structure."""
 
     object: dict[str, Any]

@@ -6,7 +6,7 @@ that must not resolve, or whose tag is `404`.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec import structs
 
 from proreus.engine.runtimes import container_events
 from proreus.engine.runtimes.protocol import ContainerReport
@@ -26,7 +26,7 @@ def is_missing(image: str) -> bool:
 def not_pulled(report: ContainerReport, image: str) -> ContainerReport:
     """The report of a container whose image could not be pulled just now."""
     why = f'failed to resolve reference "{image}": not found'
-    failed = replace(report, reason="ErrImagePull", message=why)
+    failed = structs.replace(report, reason="ErrImagePull", message=why)
     return failed.with_notice(container_events.pulling(image)).with_notice(
         container_events.pull_failed(image, why)
     )
@@ -34,5 +34,5 @@ def not_pulled(report: ContainerReport, image: str) -> ContainerReport:
 
 def backing_off(report: ContainerReport, image: str) -> ContainerReport:
     """The same while it waits before it would be tried again."""
-    waiting = replace(report, reason="ImagePullBackOff", message=f'Back-off pulling image "{image}"')
+    waiting = structs.replace(report, reason="ImagePullBackOff", message=f'Back-off pulling image "{image}"')
     return waiting.with_notice(container_events.pull_backing_off(image))

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import structs
 
 from proreus.engine.objects.timestamps import parse_timestamp
 from proreus.engine.runtimes import container_events
@@ -286,11 +288,11 @@ class SimulatedRuntime:
                     raise BadAnnotation(running.failure)
                 plan = draw_plan(self._habits, running.pod, spec, waiting.attempt)
             except (BadAnnotation, ValueError) as error:
-                refused = replace(waiting, reason="CreateContainerConfigError", message=str(error))
+                refused = structs.replace(waiting, reason="CreateContainerConfigError", message=str(error))
                 running.reports[name] = refused.with_notice(container_events.failed(str(error)))
                 continue
             self._keep_image(spec)
-            started = replace(
+            started = structs.replace(
                 waiting,
                 phase=Phase.RUNNING,
                 id=f"simulated://{uid}/{name}/{waiting.attempt}",
@@ -315,7 +317,7 @@ class SimulatedRuntime:
         name = started.name
         running.plans[name] = plan
         ready = elapsed >= plan.ready_after
-        running.reports[name] = replace(started, ready=ready)
+        running.reports[name] = structs.replace(started, ready=ready)
         if ready or plan.duration <= plan.ready_after:
             self._alarm(running, name, max(0.0, plan.duration - elapsed), self._end, uid, name)
         else:
@@ -352,7 +354,7 @@ class SimulatedRuntime:
         if alarm is not None:
             alarm.cancel()
         now = self._timers.wall()
-        running.reports[name] = replace(
+        running.reports[name] = structs.replace(
             report,
             phase=Phase.EXITED,
             started=report.started or now,
@@ -367,7 +369,7 @@ class SimulatedRuntime:
         status = pod.get("status") or {}
         told = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
         begun = [
-            (replace(report, image=str(one.get("imageID") or "")), one)
+            (structs.replace(report, image=str(one.get("imageID") or "")), one)
             for one in told
             if (report := _recalled(one)) is not None
         ]

@@ -296,11 +296,13 @@ class SQLiteStore:
     # Inside a transaction
 
     def _commit(self, conditions: Sequence[Unchanged], operations: Sequence[Operation]) -> Committed:
-        entries = tuple(self._tables.entry(condition.key) for condition in conditions)
-        for condition, entry in zip(conditions, entries, strict=True):
-            if (entry.revision if entry else ABSENT) != condition.revision:
-                return Committed(False, self._revision, entries)
-        self._take(self._tables.apply(operations, self._revision + 1))
+        rows = {condition.key: self._tables.row(condition.key) for condition in conditions}
+        for condition in conditions:
+            row = rows[condition.key]
+            if (row.revision if row else ABSENT) != condition.revision:
+                found = tuple(rows[condition.key] for condition in conditions)
+                return Committed(False, self._revision, tuple(row and row.entry for row in found))
+        self._take(self._tables.apply(operations, self._revision + 1, rows))
         return Committed(True, self._revision)
 
     def _take(self, changes: Sequence[Change]) -> None:
@@ -408,11 +410,12 @@ class SQLiteStore:
         self._full = ""
         self._superseded.add_changes(self._unpublished)
         self._superseded.forget(self._compacted)
+        # Who asked goes on before those who watch: what it wrote is then at hand, and nobody decodes it.
+        for request in group:
+            _answer(request, request.outcome)
         self._feed.publish(self._unpublished, self._revision)
         self._feed.compact(self._compacted)
         self._unpublished.clear()
-        for request in group:
-            _answer(request, request.outcome)
 
     def _sync(self, changed: bool) -> None:
         self._tables.execute("COMMIT")

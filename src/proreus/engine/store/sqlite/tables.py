@@ -10,9 +10,11 @@ takes away.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
 
 from proreus.engine.store.protocol import (
     Change,
@@ -112,6 +114,29 @@ WHERE c.place >= ? ORDER BY c.place
 """
 
 
+class Row(NamedTuple):
+    """What stands under a key, as SQLite has it."""
+
+    key: str
+    value: bytes
+    created: int
+    place: int
+    lease: int
+
+    @property
+    def revision(self) -> int:
+        """That changed it last."""
+        return self.place // PLACES
+
+    @property
+    def entry(self) -> KeyValue:
+        """In the protocol's words."""
+        return _entry(*self)
+
+
+_NOTHING_KNOWN: Mapping[str, Row | None] = MappingProxyType({})
+
+
 class Tables:
     """One connection to the file."""
 
@@ -205,10 +230,14 @@ class Tables:
 
     def entry(self, key: str) -> KeyValue | None:
         """What stands under the key."""
-        rows = self.execute(
-            _ENTRY, (key,)
-        ).fetchall()  # all: a cursor that is not at its end keeps its snapshot
-        return _entry(*rows[0]) if rows else None
+        row = self.row(key)
+        return None if row is None else row.entry
+
+    def row(self, key: str) -> Row | None:
+        """The row of what stands under the key."""
+        # All of them: a cursor that is not at its end keeps its snapshot.
+        rows = self._connection.execute(_ENTRY, (key,)).fetchall()
+        return Row(*rows[0]) if rows else None
 
     def standing(self, prefix: str, after: str, limit: int, revision: int = 0) -> Iterator[KeyValue]:
         """What stands under the prefix, or stood at the revision, in the order of keys."""
@@ -249,35 +278,39 @@ class Tables:
         for place, size in self.execute(_SUPERSEDED, ((after + 1) * PLACES,)):
             yield place // PLACES, size or 0
 
-    def apply(self, operations: Sequence[Operation], revision: int) -> list[Change]:
-        """Do the operations as that revision; what they changed."""
+    def apply(
+        self, operations: Sequence[Operation], revision: int, known: Mapping[str, Row | None] = _NOTHING_KNOWN
+    ) -> list[Change]:
+        """Do the operations as that revision; what they changed. known: rows that were read just before."""
         if len(operations) >= PLACES:
             raise StoreError(f"{len(operations)} operations in one transaction; at most {PLACES - 1}")
         for operation in operations:
             if isinstance(operation, Put) and operation.lease:
                 self.lease_seconds(operation.lease)
         changes: list[Change] = []
+        execute = self._connection.execute
         for operation in operations:
-            before = self._connection.execute(_ENTRY, (operation.key,)).fetchall()
-            previous = _entry(*before[0]) if before else None
+            key = operation.key
+            before = known[key] if key in known else self.row(key)
+            previous = None if before is None else before.entry
             place = revision * PLACES + len(changes)
             match operation:
-                case Put(key, value, lease):
-                    created = previous.created if previous else revision
-                    self.execute(
+                case Put(value=value, lease=lease):
+                    created = before.created if before else revision
+                    execute(
                         "INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?)",
-                        (place, key, value, created, lease, before[0][3] if before else None),
+                        (place, key, value, created, lease, before.place if before else None),
                     )
-                    self.execute("INSERT OR REPLACE INTO keys VALUES (?, ?, ?)", (key, place, lease))
+                    execute("INSERT OR REPLACE INTO keys VALUES (?, ?, ?)", (key, place, lease))
                     changes.append(
                         Change(key, revision, KeyValue(key, value, created, revision, lease), previous)
                     )
-                case Delete(key):
+                case Delete():
                     if before:
-                        self.execute(
-                            "INSERT INTO changes VALUES (?, ?, NULL, 0, 0, ?)", (place, key, before[0][3])
+                        execute(
+                            "INSERT INTO changes VALUES (?, ?, NULL, 0, 0, ?)", (place, key, before.place)
                         )
-                        self.execute("DELETE FROM keys WHERE key = ?", (key,))
+                        execute("DELETE FROM keys WHERE key = ?", (key,))
                         changes.append(Change(key, revision, None, previous))
         return changes
 
