@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Callable
 
 import pytest
@@ -97,3 +98,14 @@ def test_what_goes_wrong_while_it_is_told_is_named_and_not_its_group() -> None:
     server = FakeApiServer()
     server.put("nodes", node("a"))
     assert _refusal_of(server, hear) == "the cluster could not be listed: a cannot be read"
+
+
+def test_a_kind_that_may_not_be_read_is_told_within_seconds() -> None:
+    status = {"kind": "Status", "reason": "Forbidden", "message": "no rights here", "code": 403}
+    refused = Response(403, json.dumps(status).encode(), {"content-type": "application/json"})
+    server = FakeApiServer()
+    server.put("nodes", node("a"))
+    server.answer = lambda request: refused if "/statefulsets" in request.target else None
+    began = time.monotonic()
+    assert "no rights here" in _refusal_of(server, ClusterView().hear)
+    assert time.monotonic() - began < 8.0, "well before the ten seconds that the first list has"

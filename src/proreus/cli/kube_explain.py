@@ -43,9 +43,9 @@ def run(words: Sequence[str]) -> int:
     from proreus.kubeagents.follower import Follower
     from proreus.kubeagents.judge.explain import explain_pod
     from proreus.worlds import world
-    from proreus.worlds.pods.policies.catalogue import PolicyOptions, make_policy
+    from proreus.worlds.pods.policies.catalogue import PolicyOptions, kube_version_of, make_policy
 
-    policy = make_policy(arguments.policy, PolicyOptions(kube_percentage=100), arguments.common.seed)
+    make_policy(arguments.policy, PolicyOptions(), arguments.common.seed)  # a wrong name costs no listing
     console = new_console(arguments.common)
     view = ClusterView()
     follower = Follower(make_client, view.hear)
@@ -53,12 +53,21 @@ def run(words: Sequence[str]) -> int:
         follower.start()
         try:
             follower.wait_synced()
+            _, minor = follower.call(lambda client: client.discovery.version())
         finally:
             follower.stop()
+    options = PolicyOptions(kube_percentage=100, kube_version=kube_version_of(minor))
+    policy = make_policy(arguments.policy, options, arguments.common.seed)
     story = explain_pod(view, arguments.namespace, name, policy)
     for table in explanation_tables(story.explanation, None, world("pods").words, console.width):
         console.print(table)
     console.print(story.told, soft_wrap=True, highlight=False)
+    if arguments.policy in ("kube", "kube_plus"):
+        console.print(
+            f"by the rules of kube-scheduler {options.kube_version}; the server is 1.{minor}",
+            soft_wrap=True,
+            highlight=False,
+        )
     verdicts = [
         {"node": one.place, "refused_by": one.refused_by, "scores": one.scores, "total": one.total}
         for one in story.explanation.verdicts
@@ -68,6 +77,7 @@ def run(words: Sequence[str]) -> int:
         {
             "pod": f"{arguments.namespace}/{name}",
             "policy": story.explanation.policy,
+            "kube_version": options.kube_version,
             "decision": story.explanation.told,
             "chosen": story.explanation.chosen,
             "node": story.node,

@@ -85,9 +85,9 @@ def run(words: Sequence[str]) -> int:
     from proreus.kubeagents.rebalance.live import RebalanceCluster
     from proreus.kubeagents.rebalance.movable import MovableOptions
     from proreus.kubeagents.rebalance.plan import PlanOptions, make_plan, told
-    from proreus.worlds.pods.policies.catalogue import PolicyOptions, make_policy
+    from proreus.worlds.pods.policies.catalogue import PolicyOptions, kube_version_of, make_policy
 
-    policy = make_policy(arguments.policy, PolicyOptions(preempt=False), arguments.common.seed)
+    make_policy(arguments.policy, PolicyOptions(), arguments.common.seed)  # a wrong name costs no listing
     options = PlanOptions(
         goal=arguments.goal,
         most=arguments.max_moves,
@@ -104,6 +104,8 @@ def run(words: Sequence[str]) -> int:
         try:
             with waiting(console, "listing the cluster") as tell:
                 live.start()
+                rules = PolicyOptions(preempt=False, kube_version=kube_version_of(live.minor))
+                policy = make_policy(arguments.policy, rules, arguments.common.seed)
                 plan = make_plan(live.view, policy, options, tell)
             for line in told(plan):
                 console.print(line, soft_wrap=True, highlight=False)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import threading
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
@@ -19,6 +21,9 @@ from proreus.model.errors import WorkError
 Result = TypeVar("Result")
 MakeClient = Callable[[], KubeClient]
 _START_SECONDS = 60.0
+_REFUSED_SECONDS = 3.0
+"""That a kind may stay refused before nobody waits for it any longer: roles just bound take a moment."""
+_LOOK_SECONDS = 0.1
 _END_SECONDS = 5.0
 
 
@@ -48,7 +53,15 @@ class Follower:
 
     def wait_synced(self, seconds: float = _START_SECONDS) -> None:
         """Until everything was listed once; a WorkError says what keeps it."""
-        if not self._synced.wait(seconds) or self._failure is not None:
+        ends = time.monotonic() + seconds
+        refused_since = math.inf
+        while not self._synced.wait(_LOOK_SECONDS):
+            now = time.monotonic()
+            refused = any(one.refused and not one.synced.is_set() for one in tuple(self._reflectors))
+            refused_since = min(refused_since, now) if refused else math.inf
+            if now >= ends or now - refused_since >= _REFUSED_SECONDS:
+                break
+        if not self.synced:
             raise WorkError(f"the cluster could not be listed: {self.trouble or 'no answer'}")
 
     @property
@@ -61,7 +74,9 @@ class Follower:
         """Why something cannot be followed just now; "": all is."""
         if self._failure is not None:
             return explained(self._failure, "" if self._client is None else self._client.server)
-        return next((one.trouble for one in self._reflectors if one.trouble), "")
+        troubles = [one for one in tuple(self._reflectors) if one.trouble]
+        # What is refused stays so: that is to be mended first.
+        return next((one.trouble for one in sorted(troubles, key=lambda one: not one.refused)), "")
 
     def call(self, ask: Callable[[KubeClient], Awaitable[Result]], seconds: float = 60.0) -> Result:
         """Have the client asked, from any thread; an ApiError where that fails or takes too long."""

@@ -68,6 +68,8 @@ class Reflector:
         """How many watches were begun."""
         self.trouble = ""
         """Why it cannot follow just now; "": it does."""
+        self.refused = False
+        """Whether the server said that this kind may not be read, or is not there: waiting mends neither."""
         self.heard = 0.0
         """When the server last gave a sign of life here, by the clock."""
         self._hearers: list[Hear] = []
@@ -134,8 +136,9 @@ class Reflector:
             _log.debug("following %s: %s; trying again", self.resource.plural, error)
             return
         trouble = f"{self.resource.plural}: {error}"
+        self.refused = isinstance(error, Forbidden | NotFound)
         if trouble != self.trouble:
-            level = logging.ERROR if isinstance(error, Forbidden | NotFound) else logging.WARNING
+            level = logging.ERROR if self.refused else logging.WARNING
             _log.log(level, "following %s; trying again", trouble)
         self.trouble = trouble
 
@@ -159,7 +162,7 @@ class Reflector:
         self._at = listed.version
         if not self._asked:  # else somebody asked for one that begins later
             self.synced.set()
-        self.trouble = ""
+        self.trouble, self.refused = "", False
         return listed.version
 
     async def _follow(self, version: str) -> str:

@@ -29,12 +29,16 @@ class RebalanceCluster:
         self._place = switch
         self._follower = Follower(make_client, self.view.hear, FOLLOWED)
         self._eviction = "policy/v1"
+        self.minor = 0
+        """Of the server's version 1.MINOR, once it has started."""
 
     def start(self) -> None:
         """List everything."""
         self._follower.start()
         self._follower.wait_synced()
-        if self._follower.call(lambda client: client.discovery.version()) < _FIRST_V1:
+        version = self._follower.call(lambda client: client.discovery.version())
+        self.minor = version[1]
+        if version < _FIRST_V1:
             self._eviction = "policy/v1beta1"
 
     def stop(self) -> None:
