@@ -1,51 +1,124 @@
-"""`proreus bench gpu`: PPO with gradients on a CUDA device, beside the kernels on the same machine's cores.
+"""`proreus bench gpu`: worlds and PPO on a CUDA device, beside the host's lanes, SB3 and a naive graph.
 
-The worlds play on the host's cores in both; only who computes the gradients differs. Same world, network,
-minibatches and epochs as `bench train`; more lanes as well, because a GPU wants large minibatches.
+Same world, network, minibatches and epochs as `bench train`. In one run, one after the other:
+
+- ours: worlds, advantages, minibatches and optimiser on the device (`--worlds device`), with rollout alone;
+- the naive graph: the least that an environment in torch can do, rollout alone;
+- gradients on the device, worlds on the host's cores (`--worlds host`);
+- kernels: everything on the host's cores;
+- SB3, fed by the same kind of lanes, where it is installed.
+
+`--device cpu` measures the same columns at small sizes with the same code, without a GPU and without goals.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Literal
 
 from proreus.bench.train import EPOCHS, MINIBATCHES, new_batch
 from proreus.contract.benchmark import BenchRow, claim
 from proreus.learning.device import Device, uses_cuda
+from proreus.model.errors import UsageError
 from proreus.workers.cores import available_cores
 from proreus.worlds.pods.datasets.generator import generate
 from proreus.worlds.pods.state.compile import Compiled, compile_workload
 from proreus.worlds.pods.training.fused_ppo import FusedPPO, FusedPPOConfig
 
-CASES = (
-    (7, 200, 64, 128),
-    (7, 200, 1024, 128),
-    (100, 1_500, 64, 128),
-    (100, 1_500, 512, 128),
-    (1_000, 15_000, 128, 32),
-)
-"""Nodes, pods of an episode, lanes, choices of each lane per update."""
+
+@dataclass(frozen=True)
+class Case:
+    """A size of the world, and how much of it is played at once."""
+
+    nodes: int
+    pods: int
+    """Of an episode."""
+    lanes: int
+    """On the device."""
+    steps: int
+    """Of each lane per update."""
+    host: tuple[int, int]
+    """Lanes and choices of each, where the worlds play on the host."""
+    goal: float | None
+    """Choices per second, learning included."""
+
+
+CASES = {
+    "cuda": (
+        Case(7, 200, 32_768, 32, (1_024, 128), 10e6),
+        Case(100, 1_500, 8_192, 16, (512, 128), 1e6),
+        Case(1_000, 15_000, 1_024, 8, (128, 32), 0.1e6),
+    ),
+    "cpu": (Case(4, 30, 16, 8, (16, 8), None),),
+}
+NAIVE_SHARE = 0.5
+"""Of the naive graph's rate, with all of the world's rules."""
 _UPDATES = 3
-_SECONDS = 4.0
+_SECONDS = {"cuda": 4.0, "cpu": 0.2}
 
 
-def bench_gpu(data: Path | None, tell: Callable[[str], None]) -> Iterator[BenchRow]:
-    """Steps per second with gradients on the GPU, and where the time goes; needs a CUDA device."""
+def bench_gpu(
+    data: Path | None,
+    tell: Callable[[str], None],
+    *,
+    device: Annotated[Literal["cuda", "cpu"], "Where the worlds play; cpu: small sizes, no goals."] = "cuda",
+) -> Iterator[BenchRow]:
+    """Choices per second of playing alone and with learning, bytes moved; needs the extra `learn`."""
     del data
-    uses_cuda("cuda")
-    for nodes, pods, lanes, steps in CASES:
-        workload = compile_workload(generate("small", 0, nodes=nodes, pods=pods))
-        tell(f"{nodes} nodes, {lanes} lanes: kernels on the cores")
-        host = rate_of(workload, (lanes, steps), "cpu")
-        tell(f"{nodes} nodes, {lanes} lanes: gradients on the GPU")
-        gpu = rate_of(workload, (lanes, steps), "cuda")
-        what = f"PPO at {nodes} nodes, {lanes} lanes x {steps}"
-        name = f"kernels, {available_cores()} cores"
-        yield claim(f"{what}, learning included", "steps/s", gpu.per_second, peer=(host.per_second, name))
-        yield claim(f"{what}, of it playing on the cores", "%", gpu.playing, peer=(host.playing, name))
+    if importlib.util.find_spec("torch") is None:
+        raise UsageError("bench gpu needs torch: pip install 'proreus[learn]'")
+    if device == "cuda" and not _has_cuda():
+        raise UsageError(
+            "bench gpu: no CUDA device here, or torch without CUDA; --device cpu measures small sizes"
+        )
+    for case in CASES[device]:
+        yield from _rows(case, device, tell)
+
+
+def _has_cuda() -> bool:
+    return uses_cuda("auto")
+
+
+def _rows(case: Case, device: Literal["cuda", "cpu"], tell: Callable[[str], None]) -> Iterator[BenchRow]:
+    import torch
+
+    from proreus.bench.device_rates import device_rates
+    from proreus.bench.naive_graph import NaiveEnv
+
+    workload = compile_workload(generate("small", 0, nodes=case.nodes, pods=case.pods))
+    name = f"{case.nodes} nodes, {case.lanes} lanes x {case.steps}"
+    tell(f"{name}: worlds on the device")
+    effort = (_UPDATES, _SECONDS[device])
+    ours = device_rates(workload, (case.lanes, case.steps), device, effort)
+    tell(f"{name}: the naive graph")
+    naive = NaiveEnv(case.lanes, case.nodes, torch.device(device)).rate(effort[1])
+    least = NAIVE_SHARE * naive if device == "cuda" else None
+    yield claim(f"{name}: rollout alone", "choices/s", ours.rollout, goal=least, peer=(naive, "naive graph"))
+    with_learning = f"{name}: learning included"
+    lanes, steps = case.host
+    if device == "cuda":
+        tell(f"{name}: gradients on the device, worlds on the cores")
+        gradients = rate_of(workload, case.host, "cuda", effort)
+        peer = (gradients.per_second, f"worlds on {available_cores()} cores, {lanes} lanes")
+        yield claim(with_learning, "choices/s", ours.learning, goal=case.goal, peer=peer)
+    tell(f"{name}: kernels on the cores")
+    kernels = rate_of(workload, case.host, "cpu", effort)
+    peer = (kernels.per_second, f"kernels, {available_cores()} cores, {lanes} lanes")
+    yield claim(with_learning, "choices/s", ours.learning, goal=case.goal, peer=peer)
+    if importlib.util.find_spec("stable_baselines3") is not None:
+        from proreus.bench.train_peers import batched_rate
+
+        tell(f"{name}: SB3 on {lanes} lanes of the host")
+        sb3 = batched_rate(new_batch(workload, lanes), 1, (lanes, steps))
+        yield claim(with_learning, "choices/s", ours.learning, peer=(sb3, "SB3 on the CPU, batched"))
+    yield claim(f"{name}: steps of a lane with a choice", "%", ours.choosing)
+    yield claim(f"{name}: rollout, moved by its operations", "bytes/choice", ours.bytes_per_choice)
+    yield claim(f"{name}: rollout, of the memory's bandwidth", "%", ours.bandwidth)
 
 
 @dataclass(frozen=True)
@@ -57,8 +130,8 @@ class Rate:
     """Percent of the time that the worlds played."""
 
 
-def rate_of(workload: Compiled, shape: tuple[int, int], device: Device) -> Rate:
-    """Train for a few seconds; shape: lanes, and choices of each per update."""
+def rate_of(workload: Compiled, shape: tuple[int, int], device: Device, effort: tuple[int, float]) -> Rate:
+    """Train with worlds on the host; shape: lanes, choices of each per update; effort: updates, seconds."""
     lanes, steps = shape
     config = FusedPPOConfig(
         steps=10_000 * lanes * steps,
@@ -67,13 +140,14 @@ def rate_of(workload: Compiled, shape: tuple[int, int], device: Device) -> Rate:
         minibatches=MINIBATCHES,
         target_kl=0.0,
         device=device,
+        worlds="host",
     )
     learner = FusedPPO(config, new_batch(workload, lanes))
     try:
         learner.learn()
         rates, playing = list[float](), list[float]()
         begin = time.perf_counter()
-        while len(rates) < _UPDATES or time.perf_counter() - begin < _SECONDS:
+        while len(rates) < effort[0] or time.perf_counter() - begin < effort[1]:
             rates.append(learner.learn().figures["steps_per_second"])
             playing.append(learner.aside["playing"])
     finally:

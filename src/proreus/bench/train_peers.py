@@ -45,15 +45,19 @@ def plain_rate(batch: BatchedPods, updates: int) -> float:
     return _rate(model, updates)
 
 
-def batched_rate(batch: BatchedPods, updates: int) -> float:
-    """Steps per second of SB3's PPO on the same lanes, network, minibatches and epochs as ours."""
+def batched_rate(batch: BatchedPods, updates: int, shape: tuple[int, int] | None = None) -> float:
+    """Steps per second of SB3's PPO on the same lanes, network, minibatches and epochs as ours.
+
+    shape: lanes and choices of each per update, where they are not those of `bench train`.
+    """
     from proreus.bench.train import EPOCHS, LANES, MINIBATCHES, STEPS
 
+    lanes, steps = shape or (LANES, STEPS)
     model = PPO(
         PeerScorerPolicy,
         PeerLanesEnv(batch),
-        n_steps=STEPS,
-        batch_size=LANES * STEPS // MINIBATCHES,
+        n_steps=steps,
+        batch_size=lanes * steps // MINIBATCHES,
         n_epochs=EPOCHS,
         learning_rate=1e-3,
         ent_coef=0.01,

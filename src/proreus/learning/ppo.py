@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from proreus.contract.lanes import Arrays, Choices, Lanes
 from proreus.kernels.arrays import F64, Bool
+from proreus.learning.clipped_loss import Taken, clipped_terms
 from proreus.learning.learner_state import (
     first_network,
     moments_of,
@@ -248,13 +249,12 @@ class PPOLearner:
         config = self._config
         legal = played.legal[part]
         logits, value = self.network(played.rows[part], played.context[part], legal)
-        logs = torch.log_softmax(logits, 1)
-        entropy = -(logs.exp() * logs.masked_fill(~legal, 0.0)).sum(1).mean()
-        moved = logs.gather(1, played.action[part][:, None])[:, 0] - played.log_chance[part]
-        ratio, advantage = moved.exp(), played.advantage[part]
-        gain = torch.minimum(ratio * advantage, ratio.clamp(1 - config.clip, 1 + config.clip) * advantage)
-        error = (value - played.target[part]).square().mean()
-        loss = -gain.mean() + config.value_weight * error - entropy_weight * entropy
+        taken = Taken(
+            played.action[part], played.log_chance[part], played.advantage[part], played.target[part]
+        )
+        terms = clipped_terms(logits, legal, value, taken, config.clip)
+        entropy = terms.entropy.mean()
+        loss = terms.policy.mean() + config.value_weight * terms.error.mean() - entropy_weight * entropy
         if not math.isfinite(loss.item()):
             raise WorkError(
                 f"ppo: the loss is {loss.item()} after {self.steps} choices; "
@@ -266,7 +266,7 @@ class PPOLearner:
         for half in self._halves:
             nn.utils.clip_grad_norm_(half, config.max_gradient)
         self._optimiser.step()
-        return loss.item(), entropy.item(), (ratio - 1.0 - moved).mean().item()
+        return loss.item(), entropy.item(), terms.kl.mean().item()
 
     def capture(self) -> Arrays:
         """The whole learner, copied; take it between two updates."""

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from proreus.kernels.arrays import F64, I64, Bool
+
+Column = Any
+"""An array of NumPy or a tensor of torch."""
 
 
 class Returns:
@@ -51,11 +55,19 @@ def n_step_returns(rewards: F64, ends: Bool, steps: int, discount: float) -> tup
 
 def advantages(rewards: F64, ends: Bool, values: F64, weights: tuple[float, float]) -> F64:
     """Generalised advantages [T, E] of rewards and ends [T, E] and values [T + 1, E]; discount and lambda."""
+    return np.array(advantage_steps(rewards, ends, values, weights))
+
+
+def advantage_steps(
+    rewards: Column, ends: Column, values: Column, weights: tuple[float, float]
+) -> list[Column]:
+    """`advantages` step by step, [T] of [E], of arrays and tensors alike: host and device stand on this."""
     discount, gae_lambda = weights
-    advantages, running = np.zeros_like(rewards), np.zeros(rewards.shape[1])
+    backwards: list[Column] = []
+    running: Column | float = 0.0
     for t in range(len(rewards) - 1, -1, -1):
         on = ~ends[t]
         surprise = rewards[t] + discount * on * values[t + 1] - values[t]
         running = surprise + discount * gae_lambda * on * running
-        advantages[t] = running
-    return advantages
+        backwards.append(running)
+    return backwards[::-1]

@@ -9,7 +9,7 @@ from proreus.kernels.arrays import U64
 from proreus.kernels.rng import next_below, seeded
 from proreus.model.pod import Pod
 from proreus.model.workload import Workload
-from proreus.worlds.pods.policies.catalogue import PolicyOptions, make_policy
+from proreus.worlds.pods.policies.catalogue import PolicyOptions, kube_version_of, make_policy
 from proreus.worlds.pods.policies.rules.choose import feasible_target, find_feasible, kube_node
 from proreus.worlds.pods.policies.rules.columns import PLUGINS, PodRule
 from proreus.worlds.pods.policies.rules.kube_scores import score_nodes
@@ -197,3 +197,20 @@ def test_ratio_strategy_is_piecewise_linear() -> None:
     nodes = np.array([0, 1])
     score_nodes(observation.cluster, observation.state, rule, observation.pod_class, nodes, 2)
     assert rule.parts[PLUGINS.index("NodeResourcesFit"), :2].tolist() == [45, 45]
+
+
+@pytest.mark.parametrize(
+    ("minor", "version"),
+    [
+        (0, "1.36"),
+        (19, "1.20"),
+        (20, "1.20"),
+        (21, "1.34"),
+        (34, "1.34"),
+        (35, "1.35"),
+        (36, "1.36"),
+        (41, "1.36"),
+    ],
+)
+def test_a_server_is_judged_by_the_rules_of_its_version(minor: int, version: str) -> None:
+    assert kube_version_of(minor) == version

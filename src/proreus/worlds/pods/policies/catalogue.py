@@ -43,6 +43,7 @@ _STRATEGIES = {
 }
 _KUBE_WEIGHTS = {20: (1, 1, 1, 2, 1, 1, 1)}
 """Of taints, node affinity, fit, spread, pod affinity, balance and images, where they were not today's."""
+_KUBE_MINORS: dict[int, KubeVersion] = {20: "1.20", 34: "1.34", 35: "1.35", 36: "1.36"}
 _PLANS_WITH = "learned"
 """The policy that plays a planner's futures, where none is named."""
 
@@ -89,6 +90,12 @@ class PolicyOptions:
         if not 0 <= self.load_margin < math.inf:
             raise UsageError(f"--load-margin {self.load_margin} is not a number from 0 on")
         Effort(self.futures, self.deadline)
+
+
+def kube_version_of(minor: int) -> KubeVersion:
+    """Whose rules are those of Kubernetes 1.MINOR: rules changed with the versions that are known, so one in
+    between has those of the next. 0: the server does not say."""
+    return next((version for known, version in _KUBE_MINORS.items() if 0 < minor <= known), "1.36")
 
 
 Maker = Callable[[str, PolicyOptions, int], PodPolicy]

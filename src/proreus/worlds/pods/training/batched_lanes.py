@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from proreus.contract.lanes import Arrays, Choices, Steps
-from proreus.kernels.arrays import F32, F64, I64, Bool
+from proreus.kernels.arrays import F32, I64, Bool
 from proreus.kernels.jit import compiled
 from proreus.kernels.rng import seeded
 from proreus.kernels.structs import Handle, pack, private
@@ -27,6 +27,7 @@ from proreus.worlds.pods.policies.scorer import MAY_DELAY, MAY_REJECT, ScorerScr
 from proreus.worlds.pods.simulation.kernel import FINISHED
 from proreus.worlds.pods.simulation.world import PodsOptions, new_run
 from proreus.worlds.pods.state.compile import Compiled, empty_state, new_scratch
+from proreus.worlds.pods.training.base_pods import Reward, base_pods
 from proreus.worlds.pods.training.lane_kernel import (
     ENDED,
     ENDED_LENGTH,
@@ -41,15 +42,13 @@ from proreus.worlds.pods.training.lane_kernel import (
 )
 from proreus.worlds.pods.training.rollout import EndedEpisodes, Rollout, play, shared_out, sum_of
 
-Reward = Literal["allocation", "completion"]
-
 # Runs that were saved before there were such arrays go on with those of a new lane: nothing is bound, woken
 # or waiting in an order of its own, and no node was paid for, which no reward asks about.
 _LATER = ("state.expected", "run.bound", "run.ticket", "run.woken", "run.paid")
 # For the cached rows of all lanes together; memory is taken only as classes turn up.
 _CACHE_BYTES = 4 << 30
 # Between the seeds of two batches: no batch has as many lanes.
-_LANES_APART = 1_000_003
+LANES_APART = 1_000_003
 
 
 @dataclass(frozen=True)
@@ -66,6 +65,8 @@ class BatchOptions:
     """How the world treats the pods that it cannot place."""
     share: tuple[int, int] = (0, 1)
     """(k, n): only the k-th of n shares of the lanes are here; the others play elsewhere."""
+    device: Literal["cpu", "cuda"] = "cpu"
+    """Where lanes in torch play (`device.lanes`); those of kernels play on the host's cores."""
 
 
 class BatchedPods:
@@ -100,7 +101,7 @@ class BatchedPods:
         budget = _CACHE_BYTES // max(len(here), 1)
         self.lanes = tuple(
             _new_lane(
-                several[i % len(several)], _Draw(seed * _LANES_APART + i, horizon, reward, budget), options
+                several[i % len(several)], _Draw(seed * LANES_APART + i, horizon, reward, budget), options
             )
             for i in here
         )
@@ -115,7 +116,7 @@ class BatchedPods:
         """Every lane at the first choice of a new episode; a seed begins anew what the lanes draw."""
         for i, lane in enumerate(self.lanes, self._first):
             if seed is not None:
-                lane.rng[:] = seeded(seed * _LANES_APART + i)
+                lane.rng[:] = seeded(seed * LANES_APART + i)
             lane.now[POD] = FINISHED
         return self.observe()
 
@@ -139,7 +140,7 @@ class BatchedPods:
     def reset_some(self, seeds: Mapping[int, int]) -> Choices:
         """Some lanes at the first choice of a new episode, each as the first lane of a batch of its seed."""
         for i, seed in seeds.items():
-            self.reset_one(i, seed * _LANES_APART)
+            self.reset_one(i, seed * LANES_APART)
         return self._choices()
 
     def reset_one(self, i: int, seed: int) -> None:
@@ -282,15 +283,9 @@ class _Draw(NamedTuple):
 
 
 def _new_lane(compiled_workload: Compiled, draw: _Draw, options: BatchOptions) -> PodLane:
-    pods = compiled_workload.workload.pods
-    if not pods:
-        raise UsageError(f"workload {compiled_workload.workload.name} has no pods to learn from")
+    base = base_pods(compiled_workload, draw.horizon, draw.reward)
     base_class = np.asarray(compiled_workload.cluster.pod_class)
-    arrival = np.array([pod.arrival for pod in pods])
-    work = np.array([pod.duration for pod in pods])
-    if draw.reward == "completion":
-        work = _censored(work, arrival)
-    wanted = draw.horizon or len(pods)
+    wanted = base.episode
     cluster = private(compiled_workload.cluster, pod_class=np.resize(base_class, wanted))
     state = empty_state(cluster)
     return pack(
@@ -301,22 +296,22 @@ def _new_lane(compiled_workload: Compiled, draw: _Draw, options: BatchOptions) -
                 compiled_workload,
                 options.world,
                 float(state.fragment.sum()),
-                arrival=np.resize(arrival, wanted),
-                work=np.resize(work, wanted),
+                arrival=np.resize(base.arrival, wanted),
+                work=np.resize(base.work, wanted),
             ),
             scratch=new_scratch(cluster),
             encoder=new_encoder(compiled_workload, draw.cache_bytes),
             base_class=base_class.copy(),
-            base_work=work,
-            base_gap=np.diff(arrival) if len(pods) > 1 else np.zeros(1),
-            scale=np.array([_scale(compiled_workload, draw.reward, work)]),
+            base_work=base.work,
+            base_gap=base.gap,
+            scale=np.array([base.reward_scale]),
             rng=seeded(draw.seed),
             rules=np.array(
                 [
                     MAY_DELAY * options.may_delay + MAY_REJECT * options.may_reject,
                     options.redraw,
                     draw.reward == "completion",
-                    not _asks_for_gpus(compiled_workload),
+                    base.by_cpu,
                 ],
                 dtype=np.int64,
             ),
@@ -326,42 +321,6 @@ def _new_lane(compiled_workload: Compiled, draw: _Draw, options: BatchOptions) -
             context=np.zeros(len(CONTEXT_FEATURES), dtype=np.float32),
         )
     )
-
-
-def _scale(compiled_workload: Compiled, reward: Reward, work: F64) -> float:
-    """What one unit of reward stands for: a mean pod placed, or a mean pod's work in pod-seconds."""
-    if reward == "completion":
-        return max(float(work.mean()), 1e-9)
-    classes = compiled_workload.cluster.classes
-    gpus = _asks_for_gpus(compiled_workload)
-    demand = classes.gpu_num * classes.gpu_milli if gpus else classes.request[:, 0]
-    mean = float(demand[compiled_workload.cluster.pod_class].mean())
-    if mean == 0:
-        raise UsageError(
-            f"none of the {len(work):,} pods of {compiled_workload.workload.name} asks for CPU or GPUs, "
-            "which --reward allocation is measured by; --reward completion does without"
-        )
-    return mean
-
-
-def _asks_for_gpus(compiled_workload: Compiled) -> bool:
-    """Whether the nodes have GPUs, and some pod asks for them."""
-    classes, nodes = compiled_workload.cluster.classes, compiled_workload.cluster.nodes
-    asked = (classes.gpu_num * classes.gpu_milli)[compiled_workload.cluster.pod_class]
-    return bool(nodes.gpu_count.any() and asked.any())
-
-
-def _censored(work: F64, arrival: F64) -> F64:
-    """What pods take that had not ended: as long as the record, or as the longest that ended if that is more.
-
-    Less would let a policy gain by waiting for ends that nobody saw.
-    """
-    ended = np.isfinite(work)
-    if ended.all():
-        return work
-    if not ended.any():
-        raise UsageError("reward completion needs pods that end")
-    return np.where(ended, work, max(float(work[ended].max()), float(arrival[-1] - arrival[0]), 1.0))
 
 
 @compiled

@@ -18,7 +18,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -57,6 +57,9 @@ _LATER = ("latest",)
 class FusedPPOConfig:
     """Everything a training run depends on, besides the batch of worlds."""
 
+    BEFORE: ClassVar[Mapping[str, Any]] = {"worlds": "host"}
+    """What runs did that do not say so: see `settings.config_from`."""
+
     steps: int = 1_000_000
     """Choices to learn from, over all lanes; rounded up to whole updates."""
     rollout_steps: int = 128
@@ -91,7 +94,10 @@ class FusedPPOConfig:
     threads: int = 0
     """0: one per core. Does not change the result."""
     device: Device = "auto"
-    """Where gradients are computed; the worlds play on the host's cores. auto: cuda where there is one."""
+    """Where gradients are computed. auto: cuda where there is one."""
+    worlds: Literal["auto", "host", "device"] = "auto"
+    """Where the worlds play: on the host's cores, or in torch on the same device as the gradients, without a
+    copy. auto: on a GPU where one is used and knows all rules of the workloads, else on the host."""
 
     def __post_init__(self) -> None:
         for name in ("steps", "rollout_steps", "epochs", "minibatches"):

@@ -3,23 +3,27 @@ needs torch, stands in `torch_learners`."""
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from typing import Literal, assert_never
 
 from proreus.contract.lanes import Arrays
 from proreus.kernels.arrays import F32, F64
+from proreus.learning.device import uses_cuda
 from proreus.learning.learner import Configs, EvolutionLearner, GradientLearner
 from proreus.learning.settings import at_least_one
 from proreus.learning.step import Update
+from proreus.model.errors import UsageError
 from proreus.workers.processes import Workers
 from proreus.worlds.pods.encoding.pair import CPU_LEFT, FGD_SCORE, ORDER, VERSION
 from proreus.worlds.pods.play import warm_up
 from proreus.worlds.pods.policies.scorer import initial_parameters, part
 from proreus.worlds.pods.policies.scorer_policy import ScorerPolicy
 from proreus.worlds.pods.scenarios import PodScenario
+from proreus.worlds.pods.training.base_pods import why_on_the_host
 from proreus.worlds.pods.training.batched_lanes import BatchedPods, BatchOptions
 from proreus.worlds.pods.training.distributed import lanes_of
 from proreus.worlds.pods.training.evaluation import Lessons, confirmed_gains, gains, training_workloads
@@ -54,11 +58,47 @@ def _train(
     scenarios: Sequence[PodScenario], configs: Configs, workers: Workers, saved: Arrays | None
 ) -> Iterator[Update]:
     config, lessons = configs
+    initial = _start(scenarios, configs)["parameters"]
+    if _on_device(scenarios, configs, workers):
+        from proreus.worlds.pods.training.device.lanes import DeviceLanes
+        from proreus.worlds.pods.training.device.ppo import device_ppo
+
+        there = DeviceLanes(
+            training_workloads(scenarios, lessons),
+            lessons.lanes,
+            config.seed,
+            lessons.horizon,
+            lessons.reward,
+            BatchOptions(world=scenarios[0].options, device="cuda" if uses_cuda(config.device) else "cpu"),
+        )
+        yield from device_ppo(config, there, initial=initial, saved=saved)
+        return
     make = partial(new_batch, tuple(scenarios), config.seed, lessons)
     with lanes_of(make, lessons.lanes, config.rollout_steps, workers) as lanes:
         threads = replace(config, threads=workers.processes)
-        initial = _start(scenarios, configs)["parameters"]
         yield from fused_ppo(threads, lanes, initial=initial, saved=saved)
+
+
+def _on_device(scenarios: Sequence[PodScenario], configs: Configs, workers: Workers) -> bool:
+    """Whether the worlds play where the gradients are computed."""
+    config, lessons = configs
+    match config.worlds:
+        case "host":
+            return False
+        case "device":
+            if workers.ray:
+                raise UsageError("--worlds device: the lanes of a Ray cluster play on its cores; use host")
+            if importlib.util.find_spec("torch") is None:
+                raise UsageError("--worlds device needs torch: pip install 'proreus[learn]'")
+            return True
+        case "auto":
+            return (
+                not workers.ray
+                and uses_cuda(config.device)
+                and why_on_the_host(training_workloads(scenarios, lessons)) is None
+            )
+        case _:
+            assert_never(config.worlds)
 
 
 def _start(scenarios: Sequence[PodScenario], configs: Configs) -> Arrays:
