@@ -6,7 +6,7 @@ BASE := $(VENV)/.base-installed
 FULL := $(VENV)/.full-installed
 ENGINE := $(VENV)/.engine-installed
 
-.PHONY: help demo test again nightly up check golden bench map tables protos clean kube-assets test-kube
+.PHONY: help demo test again nightly up check golden bench map tables loads protos clean kube-assets test-kube
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -74,6 +74,9 @@ map: $(BASE) ## every module with the first sentence of its docstring
 
 tables: $(BASE) ## write the tables of the docs anew from docs/results/*.json
 	$(BIN)/python -m tests.docs.tables
+
+loads: $(BASE) ## draw docs/img/drawn-loads.svg anew: twelve loads of the inference curriculum
+	$(BIN)/python -m tests.docs.drawn_loads
 
 protos: $(FULL) ## generate the gRPC message types from their .proto files
 	cd src && ../$(BIN)/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. proreus/serving/protos/*.proto proreus/engine/runtimes/containerd/*.proto

@@ -10,7 +10,6 @@ autoscaler with its tolerance. All of them share one clock, which goes on when a
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ import grpc
 
 from proreus.serving.protos import externalscaler_pb2 as messages
 from proreus.serving.scaler.service import ScalerService, ScalerServiceOptions
+from proreus.worlds.inference.exporter.autoscaler import SYNC_SECONDS, hpa_replicas
 from proreus.worlds.inference.exporter.fleet import SimulatedFleet
 from proreus.worlds.inference.exporter.server import ExporterServer
 from proreus.worlds.inference.flags import InferenceFlags
@@ -31,7 +31,6 @@ from proreus.worlds.inference.simulation.outcome import measures_of
 from proreus.worlds.inference.simulation.throughput import profiled_ability
 
 SCALER = "externalscaler.ExternalScaler"
-HPA_SYNC = 15.0
 POOL: Role = "mixed"
 
 
@@ -65,25 +64,23 @@ class Keda:
         )
         return ask(request, timeout=30.0)
 
-    def desired(self, current: int, tolerance: float) -> int:
-        """What the autoscaler makes of it, with a target of type AverageValue."""
+    def metric(self) -> tuple[float, float]:
+        """(value, target) of type AverageValue; no value where the scaler says that nobody is needed."""
         asked = messages.GetMetricsRequest(scaledObjectRef=self._object, metricName=self._metric)
         value = self._call("GetMetrics", asked, messages.GetMetricsResponse).metricValues[0]
         if not self._call("IsActive", self._object, messages.IsActiveResponse).result:
-            return 0
+            return 0.0, self._target
         amount = value.metricValueFloat if value.metricValueFloat > 0 else float(value.metricValue)
-        return hpa_replicas(amount, self._target, current, tolerance)
+        return amount, self._target
+
+    def desired(self, current: int, tolerance: float) -> int:
+        """What the autoscaler makes of it."""
+        amount, target = self.metric()
+        return hpa_replicas(amount, target, current, tolerance)
 
     def close(self) -> None:
         """Hang up."""
         self._channel.close()
-
-
-def hpa_replicas(amount: float, target: float, current: int, tolerance: float) -> int:
-    """ceil(metric / target), unless that is within the tolerance of what there is."""
-    if current and abs(amount / (target * current) - 1.0) <= tolerance:
-        return current
-    return math.ceil(amount / target)
 
 
 @contextmanager
@@ -93,8 +90,7 @@ def scaler(fleet: SimulatedFleet, **options: Any) -> Iterator[tuple[ScalerServic
         ScalerServiceOptions(
             profile=profiled_ability,
             clock=lambda: fleet.now,
-            ticking=False,
-            **options,
+            **{"ticking": False, **options},
         )
     )
     try:
@@ -139,7 +135,7 @@ def play(
                 with exporter.lock:
                     fleet.advance(min(look_at, sync_at, last))
                 continue
-            sync_at += HPA_SYNC
+            sync_at += SYNC_SECONDS
             current = fleet.replicas(POOL)
             desired = keda.desired(current, tolerance)
             wanted = (service.objects.wanted("llm", "vllm") or {}).get(POOL, 0)

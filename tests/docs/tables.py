@@ -109,6 +109,11 @@ _LEARNED_ON = [
 ]
 _UNSEEN = ["drawn-sawtooth", "drawn-square", "drawn-spikes"]
 _LEARNED_BESIDE = ["learned", "predictive", "tokenscale", "chiron", "plan", "oracle"]
+_SHADOWED = ["steady", "surge", "conversations", "azure", "drawn-ramps", "drawn-spikes", "colocated"]
+_OF_A_DAY = [
+    *("served as promised, %", "GPU-hours", "weighed GPU-hours", "TTFT p90, s", "replicas, mean", "least"),
+    *("most", "turns an hour", "speed, x"),
+]
 _SERVICES = ["steady", "surge"]
 _TRAINED = [f"ppo-{seed} from predictive" for seed in (1, 2, 3)]
 _LOOPS = [f"ppo-{seed}" for seed in (1, 2, 3)]
@@ -144,6 +149,15 @@ TABLES: Mapping[str, Table | MeasuresTable | Ahead] = {
     "learned-turns": Table("inference-learned", "oscillation", _LEARNED_ON, _LEARNED_BESIDE, digits=1),
     "unseen-weighed": Table("inference-learned", "weighed_gpu_hours", _UNSEEN, _LEARNED_BESIDE),
     "unseen-ahead": Table("inference-learned", "ahead_of_best", _UNSEEN, ["learned"], digits=1),
+    "keda-day-9": MeasuresTable("inference-keda-day", "servegen-9", _OF_A_DAY, digits=2),
+    "keda-day-10": MeasuresTable("inference-keda-day", "servegen-10", _OF_A_DAY, digits=2),
+    "shadow-saved": Table("inference-shadow", "saved", _SHADOWED, ["predicted", "really"], digits=1),
+    "shadow-promises": Table(
+        "inference-shadow",
+        "slo_attainment",
+        _SHADOWED,
+        ["predicted", "really", "the real one, modelled", "the real one"],
+    ),
     "inference-ppo": Table(
         "inference-ppo",
         "weighed_gpu_hours",

@@ -39,7 +39,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     *product(("bench",), ("pods", "serve", "train", "gpu", "vms", "clean", "rebalance", "live", *WORLDS[3:])),
     *product(("tune",), WORLDS),
     *product(("models",), ("list", "show", "promote", "rollback", "gc", "train", "judge")),
-    *product(("serve",), ("rest", "grpc", "all", "scaler")),
+    *product(("serve",), ("rest", "grpc", "all", "scaler", "shadow-report")),
     *product(("records",), ("list", "verify", "export", "prune")),
     *product(("data",), ("list", "fetch", "clean")),
     *product(("images",), ("import", "list", "remove")),

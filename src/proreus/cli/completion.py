@@ -63,7 +63,7 @@ def _subjects(verb: str) -> tuple[str, ...]:
         case "bench":
             return tuple(bench.benches())
         case "serve":
-            return serve.DOORS
+            return (*serve.DOORS, serve.SCALER, serve.SHADOW_REPORT)
         case "models":
             return models.NAMES
         case "data":

@@ -24,8 +24,8 @@ from proreus.model.errors import UsageError, needs_extra
 from proreus.worlds.pods.policies.catalogue import POLICIES
 
 DOORS = ("rest", "grpc", "all")
-SCALER = "scaler"
-"""A service of its own: see `cli.serve_scaler`."""
+SCALER, SHADOW_REPORT = "scaler", "shadow-report"
+"""A service of its own (`cli.serve_scaler`), and what its shadows have found (`cli.serve_shadow_report`)."""
 LEARNER = "proreus.worlds.pods.training.vector.recorded_ppo:improve"
 """What improves the model; named, not imported: the learner's process imports it."""
 _REST_PORT, _GRPC_PORT = 5000, 50051
@@ -152,12 +152,18 @@ def run(words: Sequence[str]) -> int:
         from proreus.cli import serve_scaler
 
         return serve_scaler.run(words[1:])
+    if words and words[0] == SHADOW_REPORT:
+        from proreus.cli import serve_shadow_report
+
+        return serve_shadow_report.run(words[1:])
     asked = words[0] if words and words[0] in DOORS else DOORS[0]
     description = (
-        f"Doors: {', '.join(DOORS)} (both in one process); scaler scales replicas through KEDA. "
+        f"Doors: {', '.join(DOORS)} (both in one process); scaler scales replicas through KEDA, "
+        "shadow-report says what it would have saved. "
         f"Policies of /v1/decide: {', '.join(POLICIES.names)}.\n\nExample: {_EXAMPLES[asked]}"
     )
-    door, arguments = parse_named(ServeArguments, "serve", ("door", (*DOORS, SCALER)), words, description)
+    doors = ("door", (*DOORS, SCALER, SHADOW_REPORT))
+    door, arguments = parse_named(ServeArguments, "serve", doors, words, description)
     prepare(arguments.common)
     check_host(arguments)
     with told_to_end() as ending:

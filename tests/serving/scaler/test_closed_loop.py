@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from examples.keda.closed_loop import Moment, hpa_replicas, metadata_of, outcome, play
+from examples.keda.closed_loop import Moment, metadata_of, outcome, play
+from proreus.worlds.inference.exporter.autoscaler import hpa_replicas
 from proreus.worlds.inference.exporter.fleet import SimulatedFleet
 from proreus.worlds.inference.exporter.server import ExporterServer
 from proreus.worlds.inference.model.start_up import Limits, starting_within

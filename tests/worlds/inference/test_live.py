@@ -122,6 +122,32 @@ def test_who_cannot_be_read_is_still_there() -> None:
     assert (seen.read, seen.unreadable) == (1, ("b: NaN",))
 
 
+def test_requests_of_a_replica_that_cannot_be_read_go_on() -> None:
+    live = collector()
+    for step in range(3):
+        readings: dict[str, Reading] = {name: sample(10.0 * step, ended=50.0 * step) for name in "abc"}
+        before = live.look(10.0 * step, {"mixed": readings}).observation
+    for step in (3, 4):
+        readings = {"a": sample(10.0 * step, ended=50.0 * step), "b": Unreadable("absurd", "NaN")}
+        seen = live.look(10.0 * step, {"mixed": {**readings, "c": Unreadable("slow", "")}}).observation
+        assert seen.traffic.requests == before.traffic.requests == 15.0
+        assert seen.traffic.ended == 50
+    # When it is read again, its counters say what it did meanwhile; one that is gone does nothing.
+    seen = live.look(
+        50.0, {"mixed": {"a": sample(50.0, ended=250.0), "b": sample(50.0, ended=130.0)}}
+    ).observation
+    assert seen.traffic.requests == 6.0
+
+
+def test_nobody_is_drained_for_what_is_not_counted_yet() -> None:
+    live = collector()
+    assert not live.has_looked
+    first = live.look(0.0, {"mixed": {"a": sample(0.0, ended=900.0)}}).observation
+    assert first.history.tolist() == [[0.0, 0.0, 0.0]]
+    later = live.look(10.0, {"mixed": {"a": sample(10.0, ended=950.0)}}).observation
+    assert later.history[:, 0].tolist() == [5.0]  # no rise from nothing
+
+
 def test_a_start_is_learned_from_what_is_seen() -> None:
     starts = ReplicaStarts(120.0)
     starts.looked(0.0, 1)

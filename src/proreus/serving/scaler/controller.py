@@ -11,8 +11,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
-
 from proreus.model.errors import IllegalDecision
 from proreus.policies.catalogue import AnyPolicy
 from proreus.policies.deadline import TooSlow
@@ -20,15 +18,16 @@ from proreus.policies.isolated_policy import IsolatedPolicy, PolicyResting
 from proreus.policies.protocol import Doubts
 from proreus.serving.messages import shortened
 from proreus.serving.scaler.guard_rails import within
+from proreus.serving.scaler.policy_answers import NotThePolicy, Reason, change_of
+from proreus.serving.scaler.shadow_controller import ShadowController, ShadowStep
 from proreus.serving.scaler.trigger_metadata import ScalerOptions
 from proreus.worlds.inference.model.cluster import Role
-from proreus.worlds.inference.model.decision import Scale
 from proreus.worlds.inference.state.live_collector import LiveCollector, LiveLook
 from proreus.worlds.inference.state.observation import InferenceObservation
 from proreus.worlds.inference.state.replicas import Reading
+from proreus.worlds.inference.state.shadow_fleet import ShadowTally
 
 By = Literal["policy", "rule", "held"]
-Reason = Literal["", "raised", "slow", "resting", "unsure", "illegal", "unreadable", "dead"]
 Compute = Callable[[], Any]
 Limited = Callable[[Compute, float], Any]
 """Runs a computation within so many seconds, or raises TooSlow."""
@@ -49,12 +48,8 @@ class ScalingDecision:
     why: str = ""
     """The same in words, and what the rails did."""
     look: LiveLook | None = None
-
-
-class _NotThePolicy(Exception):
-    def __init__(self, reason: Reason, why: str) -> None:
-        super().__init__(why)
-        self.reason: Reason = reason
+    shadow: ShadowStep | None = None
+    """What the policy holds in the shadow, where it is in one."""
 
 
 class PoolController:
@@ -64,6 +59,9 @@ class PoolController:
         self.options = options
         self.collector = LiveCollector(options.live)
         self._policy, self._rule, self._limited = policy, rule, limited
+        self._shadow = (
+            None if options.shadow == "off" else ShadowController(options, policy.fresh(0), self._computed)
+        )
         self._wanted: dict[Role, int] | None = None
         self._changed_at = -float("inf")
         self._read_at: float | None = None
@@ -90,6 +88,11 @@ class PoolController:
         if self.options.shadow != "current":  # there somebody else asks for replicas, nobody knows how many
             self.collector.ordered(now, self._wanted)
 
+    @property
+    def shadow_tally(self) -> ShadowTally | None:
+        """What was held and kept, really and in the shadow; None: the policy acts."""
+        return None if self._shadow is None else self._shadow.tally
+
     def silent_seconds(self, now: float) -> float:
         """Since any replica could be read; infinite where none ever was."""
         return float("inf") if self._read_at is None else now - self._read_at
@@ -98,7 +101,8 @@ class PoolController:
         self, now: float, readings: Mapping[Role, Mapping[str, Reading]], at_router: int = 0, doubt: str = ""
     ) -> ScalingDecision | None:
         """Look and decide; None: nothing is known at all. doubt: why fewer replicas would be premature."""
-        self._doubt = doubt
+        # Rates are known from the second look on: at the first one a busy service looks idle.
+        self._doubt = doubt or ("" if self.collector.has_looked else "nothing has been counted yet")
         look = self.collector.look(now, readings, at_router)
         if look.read:
             self._read_at = now
@@ -128,14 +132,14 @@ class PoolController:
         rule: dict[Role, int] | None = None
         try:
             rule = self._targets(self._computed(self._rule, seen), seen)
-        except _NotThePolicy as error:
+        except NotThePolicy as error:
             why = f"the rule: {error}"
         except Exception as error:  # noqa: BLE001 - a stranger's rule may raise anything, or be slow
             why = f"the rule raised {type(error).__name__}: {error}"
         policy: dict[Role, int] | None = None
         try:
             policy = self._asked(look)
-        except _NotThePolicy as error:
+        except NotThePolicy as error:
             reason, why = error.reason, "; ".join(part for part in (str(error), why) if part)
         chosen = policy if policy is not None else rule
         by: By = "policy" if policy is not None else "rule" if rule is not None else "held"
@@ -150,7 +154,8 @@ class PoolController:
                 pass
         self._want(now, acted)
         text = "; ".join(part for part in (why, rails_say) if part)
-        return ScalingDecision(now, acted, would, by, reason, shortened(text), look)
+        shadow = None if self._shadow is None else self._shadow.step(seen, no_fewer=bool(self._doubt))
+        return ScalingDecision(now, acted, would, by, reason, shortened(text), look, shadow)
 
     def _railed(
         self, now: float, wanted: Mapping[Role, int], seen: InferenceObservation
@@ -172,22 +177,22 @@ class PoolController:
     def _asked(self, look: LiveLook) -> dict[Role, int]:
         """What the policy wants."""
         if len(look.unreadable) >= max(look.read, 1):
-            raise _NotThePolicy("unreadable", look.unreadable[0])
+            raise NotThePolicy("unreadable", look.unreadable[0])
         seen, policy = look.observation, self._policy
         try:
             return self._targets(self._computed(policy, seen), seen)
         except TooSlow as error:
             # It may still be at work, with the memory of this one.
             self._policy = policy.fresh(0)
-            raise _NotThePolicy("slow", str(error)) from error
+            raise NotThePolicy("slow", str(error)) from error
         except PolicyResting as error:
-            raise _NotThePolicy("resting", str(error)) from error
+            raise NotThePolicy("resting", str(error)) from error
         except IllegalDecision as error:
-            raise _NotThePolicy("illegal", str(error)) from error
-        except _NotThePolicy:
+            raise NotThePolicy("illegal", str(error)) from error
+        except NotThePolicy:
             raise
         except Exception as error:
-            raise _NotThePolicy("raised", f"{type(error).__name__}: {error}") from error
+            raise NotThePolicy("raised", f"{type(error).__name__}: {error}") from error
 
     def _computed(self, policy: AnyPolicy, seen: InferenceObservation) -> object:
         """What a policy, or the rule, decides within its time; one from elsewhere in its own process."""
@@ -195,15 +200,15 @@ class PoolController:
         if isinstance(policy, IsolatedPolicy):
             made = policy.within(seen, seconds)
             if made.unsure:
-                raise _NotThePolicy("unsure", made.unsure)
+                raise NotThePolicy("unsure", made.unsure)
             return made.decision
 
         def compute() -> Any:
             doubt = policy.unsure(seen) if isinstance(policy, Doubts) else ""
-            return _NotThePolicy("unsure", str(doubt)) if doubt else policy.decide(seen)
+            return NotThePolicy("unsure", str(doubt)) if doubt else policy.decide(seen)
 
         decision = self._limited(compute, seconds)
-        if isinstance(decision, _NotThePolicy):
+        if isinstance(decision, NotThePolicy):
             raise decision
         return decision
 
@@ -213,10 +218,7 @@ class PoolController:
         Whoever decides sees the replicas that serve and those that are expected, not those that were asked
         for in vain: where it is content with them, nobody needs the others.
         """
-        change = _change(decision, seen)
-        refusal = seen.refusal(change)
-        if refusal:
-            raise _NotThePolicy("illegal", f"{change}: {refusal}")
+        change = change_of(decision, seen)
         assert self._wanted is not None
         targets: dict[Role, int] = {}
         for pool in seen.pools:
@@ -225,19 +227,3 @@ class PoolController:
             content = more < 0 or (more == 0 and not pool.starting)
             targets[pool.role] = target if content else max(target, self._wanted[pool.role])
         return targets
-
-
-def _change(decision: object, seen: InferenceObservation) -> Scale:
-    if isinstance(decision, int | np.integer) and not isinstance(decision, bool):
-        if not 0 <= decision < len(seen.steps):
-            raise _NotThePolicy("illegal", f"{decision} is not one of the {len(seen.steps)} actions")
-        return seen.steps.action(int(decision))
-    if not isinstance(decision, Scale):
-        raise _NotThePolicy("illegal", f"{decision!r} is no change of pools")
-    changes = (decision.prompt, decision.token, decision.mixed, decision.migrate)
-    if any(
-        isinstance(change, bool) or not isinstance(change, int) or abs(change) > 1_000_000
-        for change in changes
-    ):
-        raise _NotThePolicy("illegal", f"{decision} is no change by whole numbers")
-    return decision

@@ -15,7 +15,7 @@ from proreus.serving.messages import shortened
 from proreus.serving.scaler.http_fetcher import Fetcher
 from proreus.serving.scaler.prometheus_text import MOST_SERIES, NAMES, Series, read_series, read_text
 from proreus.serving.scaler.trigger_metadata import Direct, ScalerOptions, Source, ThroughPrometheus
-from proreus.worlds.inference.model import vllm
+from proreus.worlds.inference.model import sglang, vllm
 from proreus.worlds.inference.model.cluster import Role
 from proreus.worlds.inference.state.replicas import Reading, Unreadable
 
@@ -108,7 +108,8 @@ class _Asking:
             matchers.append(f"{vllm.MODEL_LABEL}={name}")
         if source.selector:
             matchers.append(source.selector)
-        age = f"time() - timestamp({vllm.RUNNING}{{{','.join(matchers[1:])}}})"
+        running = f'__name__=~"{vllm.RUNNING}|{sglang.RUNNING}"'
+        age = f"time() - timestamp({{{','.join((running, *matchers[1:]))}}})"
         unreadable, ages = await asyncio.gather(
             self._query(source.server, "{" + ",".join(matchers) + "}"), self._query(source.server, age)
         )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from prometheus_client.parser import text_string_to_metric_families
 
 from proreus.serving.messages import shortened
-from proreus.worlds.inference.model import vllm
+from proreus.worlds.inference.model import sglang, vllm
 from proreus.worlds.inference.state.histograms import Histogram, nothing
 from proreus.worlds.inference.state.replicas import Absent, Reading, ReplicaSample, Unreadable
 
@@ -24,6 +24,8 @@ _MOST_REQUESTS, _MOST_COUNTED = 1e7, 1e18
 """More than these at a replica are a mistake."""
 _LONGEST_NUMBER = 64
 _FULL = 1.0 + 1e-6
+_NO_CACHE = -1.0
+"""What engines without a prefix cache say of its hits."""
 _HISTOGRAMS = {
     vllm.TTFT: vllm.TTFT_BOUNDS,
     vllm.TBT: vllm.TBT_BOUNDS,
@@ -31,11 +33,18 @@ _HISTOGRAMS = {
 }
 _GAUGES = (vllm.RUNNING, vllm.WAITING, vllm.KV_USE)
 _COUNTERS = (f"{vllm.PROMPT_TOKENS}_total", f"{vllm.OUTPUT_TOKENS}_total", f"{vllm.ENDED}_total")
+_PREFIX_QUERIES, _PREFIX_HITS = f"{vllm.PREFIX_QUERIES}_total", f"{vllm.PREFIX_HITS}_total"
+_EXTERNAL_HITS = f"{vllm.EXTERNAL_HITS}_total"
+_PREFIXES = (_PREFIX_QUERIES, _PREFIX_HITS, _EXTERNAL_HITS, vllm.HIT_RATE)
 _ENDED = f"{vllm.ENDED}_total"
 _CUT_SHORT = frozenset({"abort", "error"})
 _PARTS = tuple(f"{name}_{part}" for name in _HISTOGRAMS for part in ("bucket", "sum", "count"))
-NAMES = frozenset((*_GAUGES, *_COUNTERS, *_PARTS))
+_SAME = {**vllm.EARLIER_NAMES, **sglang.NAMES}
+"""Series by other names, of older servers and of other engines."""
+NAMES = frozenset((*_GAUGES, *_COUNTERS, *_PREFIXES, *_PARTS, *_SAME))
 """The series that are read; all others are passed over."""
+_FAMILIES = ("vllm:", "sglang:")
+_LINES = (*_FAMILIES, *(f"# TYPE {family}" for family in _FAMILIES))
 
 
 @dataclass(frozen=True)
@@ -55,7 +64,7 @@ def read_text(text: str, at: float, model_name: str = "") -> Reading:
     """A replica's /metrics."""
     # Most of a body is other families: left out before it is parsed. A comment gives a family its type.
     everything = text.split("\n")
-    lines = [line for line in everything if line.startswith(("vllm:", "# TYPE vllm:"))]
+    lines = [line for line in everything if line.startswith(_LINES)]
     if len(lines) > MOST_SERIES or any(len(line) > _LONGEST_LINE for line in lines):
         return Unreadable("too_large", f"more than {MOST_SERIES} series, or one far too long")
     try:
@@ -94,12 +103,15 @@ def read_series(series: Iterable[Series], at: float, model_name: str = "") -> Re
     served = 0.0
     try:
         for one in mine:
-            value = _possible(one)
-            if one.name.endswith("_bucket"):
-                buckets[one.name.removesuffix("_bucket")][_bound(one)] += value
+            name = _SAME.get(one.name, one.name)
+            value = _possible(one, name)
+            if name.endswith("_bucket"):
+                buckets[name.removesuffix("_bucket")][_bound(one)] += value
             else:
-                values[one.name].append(value)
-            if one.name == _ENDED and one.labels.get(vllm.REASON_LABEL) not in _CUT_SHORT:
+                values[name].append(value)
+            if one.name == sglang.PROMPT_TOKENS:  # all of them are looked up
+                values[_PREFIX_QUERIES].append(value)
+            if name == _ENDED and one.labels.get(vllm.REASON_LABEL) not in _CUT_SHORT:
                 served += value
         if any(name not in values for name in _GAUGES):
             return Absent("it serves no such model (yet)")
@@ -122,16 +134,29 @@ def read_series(series: Iterable[Series], at: float, model_name: str = "") -> Re
         ttft=histograms[vllm.TTFT],
         tbt=histograms[vllm.TBT],
         wait=histograms[vllm.QUEUE_TIME],
+        looked_up=sum(values[_PREFIX_QUERIES]),
+        found=sum(values[_PREFIX_HITS]) + sum(values[_EXTERNAL_HITS]),
+        hit_rate=_hit_rate(values),
     )
 
 
-def _possible(series: Series) -> float:
-    most = _MOST_COUNTED
-    if series.name == vllm.KV_USE:
-        most = _FULL
-    elif series.name in _GAUGES:
-        most = _MOST_REQUESTS
-    if not 0.0 <= series.value <= most:  # NaN is not
+def _hit_rate(values: Mapping[str, list[float]]) -> float | None:
+    """Of an engine that does not count tokens found; None: it counts, or has no cache."""
+    told = [rate for rate in values.get(vllm.HIT_RATE, ()) if rate >= 0.0]
+    return min(sum(told) / len(told), 1.0) if told and not values.get(_PREFIX_HITS) else None
+
+
+def _possible(series: Series, name: str) -> float:
+    """Its value; `name`: of vLLM's series that means the same."""
+    least, most = 0.0, _MOST_COUNTED
+    match name:
+        case vllm.KV_USE:
+            most = _FULL
+        case vllm.HIT_RATE:
+            least, most = _NO_CACHE, _FULL
+        case vllm.RUNNING | vllm.WAITING:
+            most = _MOST_REQUESTS
+    if not least <= series.value <= most:  # NaN is not
         raise Absurd(f"{series.name} is {series.value}")
     return series.value
 

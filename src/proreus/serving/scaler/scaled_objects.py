@@ -23,12 +23,12 @@ from proreus.serving.scaler.state_file import Remembered, StateFile
 from proreus.serving.scaler.trigger_metadata import Profile, ScaledObjectSpec, ScalerOptions, read_metadata
 from proreus.worlds.inference.model.cluster import Role
 from proreus.worlds.inference.state.replicas import Unreadable
+from proreus.worlds.inference.state.shadow_fleet import ShadowTally
 
 _log = logging.getLogger(__name__)
 _MOST_OBJECTS = 256
 _FORGOTTEN_SECONDS = 900.0
 """After so long without a question an object is gone: KEDA asks every half a minute."""
-_TICK_SECONDS = 0.5
 _NOTED_SECONDS = 300.0
 """What is remembered is written again after so long, that it does not grow old."""
 _LOOKING_AT_ONCE = 8
@@ -48,6 +48,8 @@ class ScalerDependencies:
     clock: Callable[[], float] = time.time
     shadow_log: ShadowLog | None = None
     memory: StateFile | None = None
+    tick_seconds: float = 0.5
+    """Between two looks for objects that are due, of the machine's own time, whatever `clock` says."""
 
 
 @dataclass
@@ -110,6 +112,19 @@ class ScaledObjects:
             "From asking for a replica to its first request, as learned.",
             ("object", "pool"),
             self._start_seconds,
+        )
+
+        around.measurements.table(
+            "proreus_scaler_shadow_gpu_hours",
+            "Held since the shadow began: really, and by the policy in the shadow (estimated).",
+            ("object", "whose"),
+            self._shadow_hours,
+        )
+        around.measurements.table(
+            "proreus_scaler_shadow_kept_ratio",
+            "Requests served as promised: measured, as the model says of the real replicas, of the shadow's.",
+            ("object", "whose"),
+            self._shadow_kept,
         )
 
     def start(self) -> None:
@@ -312,7 +327,7 @@ class ScaledObjects:
         ]
 
     def _tick(self) -> None:
-        while not self._ending.wait(_TICK_SECONDS):
+        while not self._ending.wait(self._around.tick_seconds):
             for obj in self._due():
                 if not obj.lock.locked() and not self._submitted(obj):
                     return
@@ -359,4 +374,28 @@ class ScaledObjects:
             (obj.name, role): starts.seconds
             for obj in self._all()
             for role, starts in obj.controlling.collector.starts.items()
+        }
+
+    def _shadows(self) -> Iterable[tuple[_Object, ShadowTally]]:
+        for obj in self._all():
+            tally = obj.controlling.shadow_tally
+            if tally is not None:
+                yield obj, tally
+
+    def _shadow_hours(self) -> dict[tuple[str, ...], float]:
+        return {
+            (obj.name, whose): seconds * obj.options.gpus / 3600.0
+            for obj, tally in self._shadows()
+            for whose, seconds in (("real", tally.real), ("shadow", tally.would))
+        }
+
+    def _shadow_kept(self) -> dict[tuple[str, ...], float]:
+        return {
+            (obj.name, whose): share
+            for obj, tally in self._shadows()
+            for whose, share in (
+                ("measured", tally.met / tally.ended if tally.ended else 1.0),
+                ("modelled", tally.modelled_met / tally.requests if tally.requests else 1.0),
+                ("shadow", tally.would_met / tally.requests if tally.requests else 1.0),
+            )
         }

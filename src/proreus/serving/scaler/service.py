@@ -60,6 +60,8 @@ class ScalerServiceOptions:
     clock: Callable[[], float] = time.time
     ticking: bool = True
     """Whether objects are looked at when nobody asks."""
+    tick_seconds: float = 0.5
+    """How often it is asked which of them are due; less where the clock runs faster than time."""
 
 
 class ScalerHealth(msgspec.Struct, frozen=True):
@@ -93,6 +95,7 @@ class ScalerService:
                 options.clock,
                 self._shadow_log,
                 None if options.memory is None else StateFile(options.memory),
+                options.tick_seconds,
             )
         )
         self._admission = RequestAdmission(None, options.rate)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,14 @@ import msgspec
 
 from proreus.model.files import make_folder, open_private
 from proreus.serving.scaler.controller import ScalingDecision
+from proreus.serving.scaler.shadow_controller import ShadowStep
 
 _log = logging.getLogger(__name__)
+
+
+def before(path: Path) -> Path:
+    """The file that was full before this one."""
+    return path.with_name(f"{path.name}.1")
 
 
 class ShadowLog:
@@ -31,7 +38,7 @@ class ShadowLog:
             try:
                 if self._file.tell() + len(line) > self._most:
                     self._file.close()
-                    self.path.replace(self.path.with_name(f"{self.path.name}.1"))
+                    self.path.replace(before(self.path))
                     self._file = open_private(self.path, "ab")
                 self._file.write(line)
                 self._file.flush()
@@ -44,6 +51,17 @@ class ShadowLog:
             self._file.close()
 
 
+def shadow_entry(step: ShadowStep) -> dict[str, Any]:
+    """What the policy holds in the shadow, and what has come of it since the last line."""
+    return {
+        "policy": step.policy,
+        "gpus": step.gpus,
+        "replicas": dict(step.replicas),
+        "refused": step.refused,
+        **{name: round(value, 3) for name, value in asdict(step.tally).items()},
+    }
+
+
 def entry(decided: ScalingDecision) -> dict[str, Any]:
     """A decision with what was seen and why."""
     entry: dict[str, Any] = {
@@ -54,6 +72,8 @@ def entry(decided: ScalingDecision) -> dict[str, Any]:
         "reason": decided.reason,
         "why": decided.why,
     }
+    if decided.shadow is not None:
+        entry["shadow"] = shadow_entry(decided.shadow)
     if decided.look is None:
         return entry
     seen, met = decided.look.observation, decided.look.met

@@ -76,6 +76,8 @@ class ScalerOptions:
     shadow: Shadow
     router_query: str
     """PromQL for the requests that wait before any replica has them; "": nobody says."""
+    gpus: int = 1
+    """Of a replica; 1 where its ability is given in numbers."""
 
 
 @dataclass(frozen=True)
@@ -155,6 +157,7 @@ def read_metadata(metadata: Mapping[str, str], profile: Profile) -> ScaledObject
         deadline_seconds=fields.number("deadlineMs", 1_000.0, (1.0, 60_000.0)) / 1e3,
         shadow=_shadow(fields),
         router_query=fields.text("routerQuery"),
+        gpus=int(float(metadata.get("gpus", "").strip() or 1)),  # it was read with the ability
     )
     fields.end()
     prometheus = any(isinstance(source, ThroughPrometheus) for source in options.sources.values())

@@ -35,6 +35,8 @@ class InstanceCounters:
     prompt_tokens: float = 0.0
     output_tokens: float = 0.0
     ended: float = 0.0
+    found: float = 0.0
+    """Tokens of prompts that its prefix cache knew."""
     ttft: GrowingHistogram = field(default_factory=lambda: GrowingHistogram(TTFT_BOUNDS))
     tbt: GrowingHistogram = field(default_factory=lambda: GrowingHistogram(TBT_BOUNDS))
     e2e: GrowingHistogram = field(default_factory=lambda: GrowingHistogram(REQUEST_BOUNDS))
@@ -77,6 +79,7 @@ class RunCounters:
         first = np.concatenate([rows[:, c.L_FIRST], run.moment[busy, c.FIRST_TOKEN]])
         arrival = np.concatenate([rows[:, c.L_ARRIVAL], run.moment[busy, c.ARRIVED]])
         prompt = np.concatenate([rows[:, c.L_PROMPT], run.trace.prompt[request]])
+        found = np.concatenate([rows[:, c.L_FOUND], run.slot[busy, c.FOUND]])
         number = np.concatenate([rows[:, c.L_PROMPT_BY], run.slot[busy, c.PROMPT_BY]])
         elsewhere = number != np.concatenate([rows[:, c.L_TOKEN_BY], run.slot[busy, c.TOKEN_BY]])
         fresh = (first > self._until) & (first <= self._cluster.now)
@@ -85,6 +88,7 @@ class RunCounters:
             counted = self.of(one)
             counted.ttft.add(first[mine] - arrival[mine])
             counted.prompt_tokens += float(prompt[mine].sum())
+            counted.found += float(found[mine].sum())
             counted.ended += float((mine & elsewhere).sum())  # here it is over, with one token
             self._tokens_of_ended[one] = self._tokens_of_ended.get(one, 0.0) + float(mine.sum())
 

@@ -101,6 +101,9 @@ class SimulatedFleet:
             gauge.add_metric(labels, value)
             yield gauge
         yield from _counters(counted, labels)
+        if self.cluster.has_prefix_caches:
+            yield _counter(vllm.PREFIX_QUERIES, "Tokens looked up.", labels, counted.prompt_tokens)
+            yield _counter(vllm.PREFIX_HITS, "Tokens found.", labels, counted.found)
         for name, says, observed in (
             (vllm.TTFT, "Seconds to the first token.", counted.ttft),
             (vllm.TBT, "Seconds a token, by request.", counted.tbt),
@@ -113,14 +116,15 @@ class SimulatedFleet:
 _LABELS = (vllm.MODEL_LABEL, vllm.ENGINE_LABEL)
 
 
+def _counter(name: str, says: str, labels: tuple[str, str], value: float) -> Metric:
+    counter = CounterMetricFamily(name, says, labels=_LABELS)
+    counter.add_metric(labels, value)
+    return counter
+
+
 def _counters(counted: InstanceCounters, labels: tuple[str, str]) -> Iterator[Metric]:
-    for name, says, value in (
-        (vllm.PROMPT_TOKENS, "Tokens of prompts.", counted.prompt_tokens),
-        (vllm.OUTPUT_TOKENS, "Tokens generated.", counted.output_tokens),
-    ):
-        counter = CounterMetricFamily(name, says, labels=_LABELS)
-        counter.add_metric(labels, value)
-        yield counter
+    yield _counter(vllm.PROMPT_TOKENS, "Tokens of prompts.", labels, counted.prompt_tokens)
+    yield _counter(vllm.OUTPUT_TOKENS, "Tokens generated.", labels, counted.output_tokens)
     ended = CounterMetricFamily(vllm.ENDED, "Requests that ended.", labels=(*_LABELS, vllm.REASON_LABEL))
     ended.add_metric((*labels, "stop"), counted.ended)
     yield ended

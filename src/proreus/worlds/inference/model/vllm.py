@@ -14,6 +14,18 @@ TTFT = "vllm:time_to_first_token_seconds"
 TBT = "vllm:request_time_per_output_token_seconds"
 E2E = "vllm:e2e_request_latency_seconds"
 QUEUE_TIME = "vllm:request_queue_time_seconds"
+PREFIX_QUERIES, PREFIX_HITS = "vllm:prefix_cache_queries", "vllm:prefix_cache_hits"
+"""Tokens of prompts that were looked up in a replica's prefix cache, and those of them that it knew."""
+EXTERNAL_HITS = "vllm:external_prefix_cache_hits"
+"""Tokens that it did not know, and another store of KV memory did."""
+HIT_RATE = "vllm:gpu_prefix_cache_hit_rate"
+"""Of engines before they counted; -1 where they have no cache."""
+EARLIER_NAMES = {
+    "vllm:gpu_cache_usage_perc": KV_USE,
+    "vllm:gpu_prefix_cache_queries_total": f"{PREFIX_QUERIES}_total",
+    "vllm:gpu_prefix_cache_hits_total": f"{PREFIX_HITS}_total",
+}
+"""What older servers call the same series."""
 PROCESS_CPU = "process_cpu_seconds_total"
 """Not vLLM's own: Prometheus' client adds it, and it grows with every answer."""
 

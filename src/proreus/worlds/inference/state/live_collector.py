@@ -81,6 +81,8 @@ class _Known:
 
     sample: ReplicaSample
     warm_at: float
+    moved: Movement | None = None
+    """What it did between the last two samples."""
 
 
 class LiveCollector:
@@ -94,7 +96,13 @@ class LiveCollector:
         self._wanted: dict[Role, int] = {}
         self._history: deque[tuple[float, float, float]] = deque(maxlen=HISTORY)
         self._prompt = _USUAL_PROMPT
+        self._found = 0.0
         self._looked_at: float | None = None
+
+    @property
+    def has_looked(self) -> bool:
+        """Whether there is a look to count from."""
+        return self._looked_at is not None
 
     def ordered(self, now: float, wanted: Mapping[Role, int]) -> None:
         """So many replicas are asked for from now on."""
@@ -107,7 +115,8 @@ class LiveCollector:
         moved = {role: self._moved(role, now, readings.get(role, {})) for role in self._known}
         rates = {role: sum_of(movements) for role, movements in moved.items()}
         traffic, met = self._traffic(rates)
-        self._history.append((traffic.requests, traffic.prompt_tokens, traffic.output_tokens))
+        if self.has_looked:  # before that no rate is known, and a service that begins at 0 looks like a rise
+            self._history.append((traffic.requests, traffic.prompt_tokens, traffic.output_tokens))
         pools = tuple(self._pool(role, now) for role in self._known)
         self._looked_at = now
         unreadable = tuple(
@@ -122,7 +131,7 @@ class LiveCollector:
             interval=self._options.interval,
             pools=pools,
             traffic=traffic,
-            history=np.array(self._history),
+            history=np.array(self._history or [(0.0, 0.0, 0.0)]),
             at_router=at_router,
             total=sum(pool.coming + pool.draining for pool in pools),
             limits=self._options.limits,
@@ -151,10 +160,13 @@ class LiveCollector:
                         if moved is not None and before.warm_at <= now - moved.seconds:
                             self._learn(role, moved)
                         before.sample = reading
+                    known[name].moved = moved or known[name].moved
                 case Absent():
                     known.pop(name, None)
                 case Unreadable():
-                    continue
+                    last = known[name].moved if name in known else None
+                    if last is not None:  # its requests do not stop because nobody can count them
+                        found.append(replace(last, ended=0.0))
         for name in known.keys() - readings.keys():
             del known[name]
         self.starts[role].looked(now, len(known))
@@ -170,7 +182,7 @@ class LiveCollector:
         ability = self._abilities[role]
         self._abilities[role] = replace(
             ability,
-            prompt_tokens=max(ability.prompt_tokens, moved.prompt_tokens / moved.seconds),
+            prompt_tokens=max(ability.prompt_tokens, moved.computed / moved.seconds),
             output_tokens=max(ability.output_tokens, moved.output_tokens / moved.seconds),
         )
 
@@ -202,6 +214,8 @@ class LiveCollector:
         first, last = next(iter(rates.values())), list(rates.values())[-1]
         if first.first_tokens > 0 and first.prompt_tokens > 0:
             self._prompt = first.prompt_tokens / first.first_tokens
+        if first.found is not None:  # while no prompt begins, those that end were found as those before
+            self._found = first.found
         promised = self._options.promised
         ttft = KEPT if first.ttft is None else first.ttft.share_within(promised.ttft)
         tbt = KEPT if last.tbt is None else last.tbt.share_within(promised.tbt)
@@ -219,5 +233,6 @@ class LiveCollector:
             ttft_slack=0.0 if first.ttft is None else first.ttft.quantile(_LATE) / promised.ttft,
             tbt_slack=0.0 if last.tbt is None else last.tbt.quantile(_LATE) / promised.tbt,
             met_width=met.width,
+            found=self._found,
         )
         return traffic, met

@@ -27,6 +27,12 @@ class ReplicaSample:
     wait: Histogram
     heartbeat: float | None = None
     """What grows as long as whoever answers lives, idle or not; None: it does not say."""
+    looked_up: float = 0.0
+    """Tokens of prompts for which its prefix cache was asked."""
+    found: float = 0.0
+    """Those of them that it knew."""
+    hit_rate: float | None = None
+    """The share of them lately, of an engine that does not count them."""
 
     @property
     def under_way(self) -> float:
@@ -77,6 +83,15 @@ class Movement:
     wait: Histogram
     began_anew: bool
     """Whether its counters did: it has started since."""
+    looked_up: float = 0.0
+    found: float = 0.0
+    """Tokens of prompts that a prefix cache was asked for, and knew."""
+
+    @property
+    def computed(self) -> float:
+        """Tokens of prompts that were computed, since no cache knew them."""
+        share = self.found / self.looked_up if self.looked_up > 0 else 0.0
+        return self.prompt_tokens * (1.0 - min(share, 1.0))
 
 
 def movement(now: ReplicaSample, before: ReplicaSample) -> Movement:
@@ -87,11 +102,14 @@ def movement(now: ReplicaSample, before: ReplicaSample) -> Movement:
         now.output_tokens - before.output_tokens,
         now.ended - before.ended,
     )
+    prefixes = (now.looked_up - before.looked_up, now.found - before.found)
     ttft, tbt, wait = now.ttft.since(before.ttft), now.tbt.since(before.tbt), now.wait.since(before.wait)
-    if min(counters) < 0 or ttft is None or tbt is None or wait is None:
+    if min(*counters, *prefixes) < 0 or ttft is None or tbt is None or wait is None:
         return since_start(now, seconds)
     arrived = max(counters[2] + now.under_way - before.under_way, 0.0)
-    return Movement(seconds, arrived, *counters, ttft, tbt, wait, began_anew=False)
+    if now.hit_rate is not None:
+        prefixes = (counters[0], counters[0] * now.hit_rate)
+    return Movement(seconds, arrived, *counters, ttft, tbt, wait, False, *prefixes)
 
 
 def since_start(now: ReplicaSample, seconds: float) -> Movement:
@@ -106,6 +124,8 @@ def since_start(now: ReplicaSample, seconds: float) -> Movement:
         now.tbt,
         now.wait,
         began_anew=True,
+        looked_up=now.looked_up if now.hit_rate is None else now.prompt_tokens,
+        found=now.found if now.hit_rate is None else now.prompt_tokens * now.hit_rate,
     )
 
 
@@ -122,11 +142,14 @@ class PoolMovement:
     ttft: Histogram | None
     tbt: Histogram | None
     wait: Histogram | None
+    found: float | None = None
+    """Share of the tokens of prompts that prefix caches knew; None: they were asked for none."""
 
 
 def sum_of(movements: Iterable[Movement]) -> PoolMovement:
     """Each over its own time: one that could not be read for a while counts for all of it."""
     found = list(movements)
+    looked_up = sum(movement.looked_up for movement in found)
     return PoolMovement(
         requests=sum(movement.arrived / movement.seconds for movement in found),
         first_tokens=sum(movement.ttft.count / movement.seconds for movement in found),
@@ -136,4 +159,5 @@ def sum_of(movements: Iterable[Movement]) -> PoolMovement:
         ttft=together(movement.ttft for movement in found),
         tbt=together(movement.tbt for movement in found),
         wait=together(movement.wait for movement in found),
+        found=min(sum(movement.found for movement in found) / looked_up, 1.0) if looked_up > 0 else None,
     )
