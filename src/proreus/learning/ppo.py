@@ -261,7 +261,7 @@ class PPOLearner:
                 "a lower learning rate or smaller rewards may help"
             )
         self._optimiser.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         # Apart: large errors of the value, as there are at first, would leave the actor next to nothing.
         for half in self._halves:
             nn.utils.clip_grad_norm_(half, config.max_gradient)

@@ -13,7 +13,8 @@ from proreus.model.errors import IllegalDecision, UsageError, WorkError
 from proreus.worlds.pods.encoding.pair import PAIR_FEATURES, cluster_scale, encode_pair
 from proreus.worlds.pods.simulation.world import PodsOptions, PodsWorld
 from proreus.worlds.pods.state.compile import Compiled
-from proreus.worlds.pods.training.batched_lanes import BatchedPods, BatchOptions, Reward
+from proreus.worlds.pods.training.base_pods import Reward
+from proreus.worlds.pods.training.batched_lanes import BatchedPods, BatchOptions
 from tests.learning.learning_cases import bits, cpu_world, gpu_world, small_world
 
 WORLDS = [small_world, gpu_world]

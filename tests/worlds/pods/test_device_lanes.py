@@ -184,11 +184,11 @@ def _hollow(value: Any) -> Any:
     return value
 
 
-class _Elsewhere(TorchDispatchMode):
+class _Elsewhere(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Notes the operations whose results are not on the device of the lanes: a graph would wait for them."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.operations: set[str] = set()
 
     def __torch_dispatch__(

@@ -7,7 +7,8 @@ from pathlib import Path
 from proreus.data.catalogue import data_dir
 from proreus.worlds.pods.datasets.generator import PRESETS
 from proreus.worlds.pods.scenarios import parse_scenario
-from proreus.worlds.pods.training.batched_lanes import BatchedPods, BatchOptions, Reward
+from proreus.worlds.pods.training.base_pods import Reward
+from proreus.worlds.pods.training.batched_lanes import BatchedPods, BatchOptions
 
 
 def episodes(

@@ -17,7 +17,7 @@ from proreus.worlds.pods.policies.explanation import PodPolicy
 from proreus.worlds.pods.scenarios import PodScenario
 from proreus.worlds.pods.simulation.outcome import MEASURES
 from proreus.worlds.pods.state.compile import Compiled
-from proreus.worlds.pods.training.batched_lanes import Reward
+from proreus.worlds.pods.training.base_pods import Reward
 
 _REMEMBERED = 96
 

@@ -105,7 +105,7 @@ class DevicePPO:
         self._descend = self._descend or replayed(self.descend, self._adam.kept(), self.lanes.device)
         for _ in range(config.epochs):
             self._shuffle()
-            for chunk in self._order.split(len(self._chosen))[: config.minibatches]:
+            for chunk in torch.split(self._order, len(self._chosen))[: config.minibatches]:
                 self._chosen.copy_(chunk)
                 self._descend()
         log = (self._adam.log / self._adam.steps).cpu().numpy()
