@@ -155,6 +155,19 @@ def set_figures(net: ReserveNet, inputs: F64, low: F64, high: F64, out: F64) -> 
 
 
 @compiled
+def loss_rate(memory: F64, life: float, seconds: float) -> float:
+    """How often an instance is taken away, a second: as was seen, and as is known of their `life`; 0: never.
+
+    `seconds`: of a start.
+    """
+    if memory[M_LOSSES] <= 0.0 and life <= 0.0:
+        return 0.0
+    # What is known counts as two losses in as much time.
+    known = 2.0 if life > 0.0 else 0.0
+    return (memory[M_LOSSES] + known) / (memory[M_EXPOSURE] + max(known * life, 2.0 * seconds))
+
+
+@compiled
 def wanted_total(net: ReserveNet, series: F64, demand: Demand, memory: F64, told: F64) -> tuple[int, int]:
     """(instances that there must be, instances that there may be at most) of all pools together.
 
@@ -200,10 +213,8 @@ def wanted_total(net: ReserveNet, series: F64, demand: Demand, memory: F64, told
     if memory[M_EXPECTED] > demand.active:
         memory[M_LOSSES] += memory[M_EXPECTED] - demand.active
     memory[M_EXPOSURE] += demand.active * demand.interval
-    if memory[M_LOSSES] > 0.0 or demand.life > 0.0:
-        # What is known counts as two losses in as much time.
-        known = 2.0 if demand.life > 0.0 else 0.0
-        rate = (memory[M_LOSSES] + known) / (memory[M_EXPOSURE] + max(known * demand.life, 2.0 * seconds))
+    rate = loss_rate(memory, demand.life, seconds)
+    if rate > 0.0:
         mean = rate * max(demand.coming, 1.0) * seconds
         lost = mean + figures[LOSS] * math.sqrt(mean)
     beside = figures[BESIDE] * math.sqrt(max(level, 1.0)) * demand.caution

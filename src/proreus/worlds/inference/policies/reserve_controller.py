@@ -92,6 +92,23 @@ class _Known:
     """Share of requests that are late though instances have room and nobody waits."""
 
 
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """What the kernel was asked at a decision, and what it said."""
+
+    series: F64
+    """[intervals] load, in instances that it keeps busy."""
+    demand: Demand
+    must: int
+    may: int
+    told: F64
+    """[TOLD] see `reserve.wanted_total`."""
+
+    def held(self, coming: int) -> int:
+        """The total where so many are active or starting: what must be, else no more than may be."""
+        return self.must if self.must > coming else min(coming, self.may)
+
+
 class Reserve(Controller):
     """Instances for a quantile of the load; see `reserve`."""
 
@@ -126,9 +143,9 @@ class Reserve(Controller):
         prompts, tokens = self._work(seen)
         series = np.ascontiguousarray(prompts + tokens)
         self._learn_what_is_hopeless(seen, float(series[-_LATELY:].mean()))
-        must, may = wanted_total(self._net, series, self._demand(seen), known.memory, told)
-        coming = sum(pool.coming for pool in seen.pools)
-        total = must if must > coming else min(coming, may)
+        demand = self._demand(seen)
+        must, may = wanted_total(self._net, series, demand, known.memory, told)
+        total, why = self.total(seen, Asked(series, demand, must, may, told))
         because = {
             "work now": float(told[0]),
             "likely at most then": float(told[1]),
@@ -138,6 +155,7 @@ class Reserve(Controller):
             "queue": float(told[5]),
             "doubt": float(told[6]),
             "reserve": float(told[9]),
+            **why,
             "in all": float(total),
         }
         if len(seen.pools) == 1:
@@ -146,6 +164,10 @@ class Reserve(Controller):
         share = float(tokens[recent].sum() / max(series[recent].sum(), 1e-9))
         counts = self._shared_out(seen, total, share, float(told[7]))
         return {role: Target(count, because) for role, count in counts.items()}
+
+    def total(self, seen: InferenceObservation, asked: Asked) -> tuple[int, dict[str, float]]:
+        """Instances of all pools together, and what else is to be told of it."""
+        return asked.held(sum(pool.coming for pool in seen.pools)), {}
 
     def _learn_what_is_hopeless(self, seen: InferenceObservation, load: float) -> None:
         """What is late with room to spare and without a queue is late whatever is held: prompts that take
