@@ -98,6 +98,16 @@ class Demand(NamedTuple):
     """How much longer than usual one waits before any is drained; 1: as usual."""
 
 
+class Foreseen(NamedTuple):
+    """A forecast at a decision."""
+
+    level: float
+    features: F64
+    """[features] of the load so far"""
+    quantiles: F64
+    """[targets, quantiles] logarithms of ratios to the level"""
+
+
 @compiled
 def forecast_quantiles(net: ReserveNet, features: F64, out: F64) -> None:
     """Fill [targets, quantiles] with logarithms of ratios to the level; as `LoadForecaster.quantiles`."""
@@ -168,22 +178,37 @@ def loss_rate(memory: F64, life: float, seconds: float) -> float:
 
 
 @compiled
+def foresee(net: ReserveNet, series: F64, steps: float, features: F64, quantiles: F64) -> float:
+    """Fill [features] and [targets, quantiles] for what follows a series; the level that both go by."""
+    level = load_features(series, series.size, steps, features)
+    forecast_quantiles(net, features, quantiles)
+    return level
+
+
+@compiled
 def wanted_total(net: ReserveNet, series: F64, demand: Demand, memory: F64, told: F64) -> tuple[int, int]:
     """(instances that there must be, instances that there may be at most) of all pools together.
 
     `memory` is changed; `told` is filled with level, then, peak, strain, what is held for losses, the queue,
     the score, the use, what was missed so far, and what is held beside the forecast.
     """
-    inputs = np.zeros(INPUTS)
-    level = load_features(series, series.size, demand.steps, inputs[:LOAD_FEATURES])
+    features, quantiles = np.zeros(LOAD_FEATURES), np.empty((len(TARGETS), _QUANTILES))
+    level = foresee(net, series, demand.steps, features, quantiles)
+    return total_for(net, Foreseen(level, features, quantiles), demand, memory, told)
+
+
+@compiled
+def total_for(net: ReserveNet, foreseen: Foreseen, demand: Demand, memory: F64, told: F64) -> tuple[int, int]:
+    """The same, where the forecast is known."""
+    level, quantiles = foreseen.level, foreseen.quantiles
+    inputs = np.empty(INPUTS)
+    inputs[:LOAD_FEATURES] = foreseen.features
     memory[M_MET] += demand.met * demand.ended
     memory[M_ENDED] += demand.ended
     missed = 1.0 - (memory[M_MET] + 100.0) / (memory[M_ENDED] + 100.0)
     inputs[LOAD_FEATURES] = math.log(max(level, 0.05))
     inputs[LOAD_FEATURES + 1] = max(1.0 - 100.0 * missed, -3.0)
     inputs[LOAD_FEATURES + 2] = 1.0 - demand.met if demand.ended > 0 else 0.0
-    quantiles = np.empty((len(TARGETS), _QUANTILES))
-    forecast_quantiles(net, inputs[:LOAD_FEATURES], quantiles)
     figures = np.empty(len(FIGURES))
     set_figures(net, inputs, LOW, HIGH, figures)
     use = figures[USE]

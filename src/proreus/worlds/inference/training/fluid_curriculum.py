@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,7 +16,13 @@ from proreus.worlds.inference.policies.reserve_controller import hardness, lend_
 from proreus.worlds.inference.scenarios import InferenceScenario
 from proreus.worlds.inference.simulation.outcome import AS_MANY_AGAIN
 from proreus.worlds.inference.state.fluid import SERVICE, STEP
-from proreus.worlds.inference.training.fluid_episodes import FluidLoad, Setting, play_fluid
+from proreus.worlds.inference.training.fluid_episodes import (
+    FluidLoad,
+    ForeseenLoad,
+    Setting,
+    foresee_load,
+    play_fluid,
+)
 
 _INTERVAL = 10.0
 _CACHED = 0.8
@@ -43,11 +49,19 @@ class FluidEpisode:
     """Weighed instance-seconds that it is held against."""
     promised: float = 1.0
     """Share of requests that was served as promised for those."""
+    foreseen: ForeseenLoad | None = None
+    """None: forecasts are made when it is played."""
+
+
+def foreseen(net: ReserveNet, episode: FluidEpisode) -> FluidEpisode:
+    """With the forecasts of a network, for all that forecast alike."""
+    return replace(episode, foreseen=foresee_load(net, episode.load.work, episode.setting))
 
 
 def played(net: ReserveNet, episode: FluidEpisode) -> tuple[float, float]:
     """(weighed instance-seconds, share of requests served as promised)."""
-    paid, kept = play_fluid(net, episode.load, episode.setting, SERVICE)
+    known = episode.foreseen or foresee_load(net, episode.load.work, episode.setting)
+    paid, kept = play_fluid(net, episode.load, episode.setting, SERVICE, known)
     return paid * (1.0 + max(0.99 - kept, 0.0) / AS_MANY_AGAIN), kept
 
 

@@ -9,19 +9,26 @@ import numpy as np
 from proreus.kernels.arrays import F64
 from proreus.kernels.jit import compiled
 from proreus.kernels.rng import next_unit
+from proreus.worlds.inference.encoding.load_history import SIZE as LOAD_FEATURES
 from proreus.worlds.inference.policies.reserve import (
     M_EXPECTED,
+    M_STRAIN,
     MEMORY,
     RING,
     TOLD,
     Demand,
+    Foreseen,
     ReserveNet,
-    wanted_total,
+    foresee,
+    total_for,
 )
 from proreus.worlds.inference.state.fluid import STEP, Service, flow, kept_share
+from proreus.worlds.inference.state.quantile_forecast import QUANTILES, TARGETS
 
 _MOST = 128
 _HISTORY = 360
+_STEPS = 5.0
+"""Instances that are started or drained at once."""
 
 
 class Setting(NamedTuple):
@@ -55,31 +62,60 @@ class FluidLoad(NamedTuple):
     """[parts] seconds that the prompts of equal parts of the requests take by themselves"""
 
 
+class ForeseenLoad(NamedTuple):
+    """What is forecast at every decision: it does not depend on what is held, and is found once for all."""
+
+    level: F64
+    """[decisions]"""
+    features: F64
+    """[decisions, features]"""
+    quantiles: F64
+    """[decisions, targets, quantiles]"""
+
+
 @compiled
-def play_fluid(net: ReserveNet, load: FluidLoad, setting: Setting, service: Service) -> tuple[float, float]:
+def foresee_load(net: ReserveNet, work: F64, setting: Setting) -> ForeseenLoad:
+    """At the end of every interval."""
+    each = int(setting.interval / STEP)
+    decisions = work.size // each
+    series, level = np.zeros(decisions), np.zeros(decisions)
+    features = np.zeros((decisions, LOAD_FEATURES))
+    quantiles = np.zeros((decisions, len(TARGETS), len(QUANTILES)))
+    steps = (setting.start_seconds + setting.interval) / setting.interval
+    for place in range(decisions):
+        series[place] = work[place * each : (place + 1) * each].sum() / setting.interval
+        known = series[max(place + 1 - _HISTORY, 0) : place + 1]
+        level[place] = foresee(net, known, steps, features[place], quantiles[place])
+    return ForeseenLoad(level, features, quantiles)
+
+
+@compiled
+def play_fluid(
+    net: ReserveNet, load: FluidLoad, setting: Setting, service: Service, foreseen: ForeseenLoad
+) -> tuple[float, float]:
     """(instance-seconds that were paid, share of requests that was served as promised)."""
     work, requests, urgent = load.work, load.requests, load.urgent
     chance = np.zeros(1, dtype=np.uint64)
     chance[0] = np.uint64(setting.seed)
     each = int(setting.interval / STEP)
-    ready = np.full(_MOST, np.inf)
+    # Instances that start are ready in the order in which they were started: a ring of moments.
+    ready, head, starting = np.zeros(_MOST), 0, 0
     active, coming = setting.first, setting.first
     memory, told = np.zeros(MEMORY), np.zeros(TOLD)
-    memory[0] = 1.0
+    memory[M_STRAIN] = 1.0
     for place in range(RING, MEMORY, 2):
         memory[place] = -1e18
-    series = np.zeros(work.size // each + 1)
     queue, busy, wait = 0.0, 0.0, 0.0
     # What is late whatever is held a controller finds out by itself, and leaves out.
     possible = max(kept_share(0.0, 0.0, load.own, service), 0.1)
     paid, kept, asked = 0.0, 0.0, 0.0
-    come, met_now, ended_now, decided = 0.0, 0.0, 0.0, 0
+    met_now, ended_now = 0.0, 0.0
+    steps = (setting.start_seconds + setting.interval) / setting.interval
     for step in range(work.size):
         now = step * STEP
-        for place in range(_MOST):
-            if ready[place] <= now:
-                ready[place] = np.inf
-                active += 1.0
+        while starting > 0 and ready[head] <= now:
+            head, starting = (head + 1) % _MOST, starting - 1
+            active += 1.0
         if setting.loss_rate > 0.0:
             for _ in range(int(active)):
                 if next_unit(chance) < setting.loss_rate * STEP:
@@ -94,17 +130,12 @@ def play_fluid(net: ReserveNet, load: FluidLoad, setting: Setting, service: Serv
         met_now += met
         ended_now += requests[step]
         paid += coming * STEP
-        come += work[step]
         if (step + 1) % each == 0:
-            series[decided] = come / setting.interval
-            decided += 1
-            come = 0.0
-            moment = (step + 1) * STEP
+            moment, decision = (step + 1) * STEP, (step + 1) // each - 1
             readies = 0.0
-            for place in range(_MOST):
-                if ready[place] < np.inf:
-                    readies += max(setting.start_seconds - (ready[place] - moment), 0.0)
-            steps = (setting.start_seconds + setting.interval) / setting.interval
+            for place in range(starting):
+                left = ready[(head + place) % _MOST] - moment
+                readies += max(setting.start_seconds - left, 0.0)
             demand = Demand(
                 steps,
                 moment,
@@ -121,22 +152,23 @@ def play_fluid(net: ReserveNet, load: FluidLoad, setting: Setting, service: Serv
                 1.0,
             )
             met_now, ended_now = 0.0, 0.0
-            must, may = wanted_total(net, series[max(decided - _HISTORY, 0) : decided], demand, memory, told)
+            seen = Foreseen(
+                foreseen.level[decision], foreseen.features[decision], foreseen.quantiles[decision]
+            )
+            must, may = total_for(net, seen, demand, memory, told)
             target = coming
             if must > coming:
                 target = float(must)
             elif may < coming:
                 target = float(may)
             target = min(max(target, setting.least), setting.most)
-            change = min(max(target - coming, -5.0), 5.0)
-            drains = 0.0
-            if change > 0:
-                for place in range(_MOST):
-                    if change > 0.0 and ready[place] == np.inf:
-                        ready[place] = moment + setting.start_seconds
-                        change -= 1.0
-                        coming += 1.0
-            else:
+            change = min(max(target - coming, -_STEPS), _STEPS)
+            while change > 0.0 and starting < _MOST:
+                ready[(head + starting) % _MOST] = moment + setting.start_seconds
+                starting += 1
+                change -= 1.0
+                coming += 1.0
+            if change < 0.0:
                 drains = min(-change, max(active - 1.0, 0.0))
                 active -= drains
                 coming -= drains

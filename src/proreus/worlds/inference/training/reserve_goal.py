@@ -53,6 +53,7 @@ from proreus.worlds.inference.training.fluid_curriculum import (
     FluidEpisode,
     drawn_episodes,
     fluid_of,
+    foreseen,
     played,
     warped,
 )
@@ -191,11 +192,14 @@ class ReserveGoal:
         )
         gpus = float(np.mean([run.gpus for run in of_start]))
         return [
-            replace(
-                episode,
-                setting=episode.setting._replace(speed=speed),
-                against=run.cost * 3_600.0 / gpus,
-                promised=run.kept,
+            foreseen(
+                self._net(self.start),
+                replace(
+                    episode,
+                    setting=episode.setting._replace(speed=speed),
+                    against=run.cost * 3_600.0 / gpus,
+                    promised=run.kept,
+                ),
             )
             for episode, run in zip(episodes, best, strict=True)
         ]
@@ -320,5 +324,6 @@ def _is_long(scenario: InferenceScenario) -> bool:
 
 
 def _against_start(start: ReserveNet, episode: FluidEpisode) -> FluidEpisode:
-    paid, kept = played(start, episode)
-    return replace(episode, against=paid, promised=kept)
+    known = foreseen(start, episode)
+    paid, kept = played(start, known)
+    return replace(known, against=paid, promised=kept)
