@@ -37,6 +37,7 @@ BESIDE_LOAD = (
     "log instances that the load keeps busy",
     "error budget that is left",
     "share of promises missed",
+    "pools beyond the first",
 )
 INPUTS = LOAD_FEATURES + len(BESIDE_LOAD)
 NEEDS = 64
@@ -96,6 +97,7 @@ class Demand(NamedTuple):
     """How much more than usual promises count against GPU-hours; 1: as usual."""
     patience: float
     """How much longer than usual one waits before any is drained; 1: as usual."""
+    pools: float
 
 
 class Foreseen(NamedTuple):
@@ -209,6 +211,7 @@ def total_for(net: ReserveNet, foreseen: Foreseen, demand: Demand, memory: F64, 
     inputs[LOAD_FEATURES] = math.log(max(level, 0.05))
     inputs[LOAD_FEATURES + 1] = max(1.0 - 100.0 * missed, -3.0)
     inputs[LOAD_FEATURES + 2] = 1.0 - demand.met if demand.ended > 0 else 0.0
+    inputs[LOAD_FEATURES + 3] = demand.pools - 1.0
     figures = np.empty(len(FIGURES))
     set_figures(net, inputs, LOW, HIGH, figures)
     use = figures[USE]

@@ -202,6 +202,7 @@ class Reserve(Controller):
             life=seen.life_seconds,
             caution=self._leaning.caution,
             patience=self._leaning.patience,
+            pools=float(len(seen.pools)),
         )
 
     def _shared_out(

@@ -93,6 +93,7 @@ def fluid_of(scenario: InferenceScenario, seed: int) -> FluidEpisode:
         speed=1.0,
         loss_rate=1.0 / control.spot_seconds if control.spot_seconds else 0.0,
         life=control.spot_seconds,
+        pools=float(pools),
         seed=float(seed),
     )
     lengths = np.quantile(trace.prompt, _PARTS) * (1.0 - found)
@@ -123,8 +124,13 @@ def warped(episode: FluidEpisode, draw: np.random.Generator) -> FluidEpisode:
         share, shift = share - 1.0, int(draw.integers(1, max(size, 2)))
     work = parts["work"]
     first = math.ceil(work[:150].mean() / STEP / 0.8 * draw.uniform(0.8, 1.4))
+    pools = float(draw.integers(1, 3))
     setting = episode.setting._replace(
-        start_seconds=start, first=float(max(first, episode.setting.least)), seed=float(draw.integers(2**31))
+        start_seconds=start,
+        first=max(float(first), pools),
+        least=pools,
+        pools=pools,
+        seed=float(draw.integers(2**31)),
     )
     flowing = FluidLoad(work, requests, parts["urgent"] / np.maximum(requests, 1e-9), load.own)
     return FluidEpisode(f"{episode.group}, warped", flowing, setting)
@@ -172,6 +178,7 @@ def _drawn(draw: np.random.Generator, family: Family, number: int) -> FluidEpiso
         speed=math.exp(draw.normal(0.0, 0.06)),
         loss_rate=1.0 / life if life else 0.0,
         life=life if draw.random() < 0.7 else 0.0,
+        pools=least,
         seed=float(number),
     )
     urgent = np.full(steps, float(draw.choice([1.0, 1.0, 0.7])))

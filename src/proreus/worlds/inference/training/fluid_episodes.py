@@ -46,6 +46,7 @@ class Setting(NamedTuple):
     """Of each instance, a second."""
     life: float
     """That is known of them; 0: nothing."""
+    pools: float
     seed: float
 
 
@@ -150,6 +151,7 @@ def play_fluid(
                 setting.life,
                 1.0,
                 1.0,
+                setting.pools,
             )
             met_now, ended_now = 0.0, 0.0
             seen = Foreseen(

@@ -65,7 +65,7 @@ _MEAN, _EACH = 0.6, 0.4
 """What the mean of a group counts, in which the worst decide, and that of its episodes' logarithms."""
 _BEHIND, _AHEAD = 2.0, 0.05
 """What it costs besides not to be so far ahead of the rule that is best in a scenario."""
-_PROMISE, _SHORT = 10.0, 0.002
+_PROMISE, _SHORT = 20.0, 0.002
 """What it costs to keep fewer promises than that rule, for each share beyond so much."""
 _ENOUGH = 0.993
 """Share of promises from which nobody asks for more."""
@@ -79,26 +79,13 @@ _FITTED_ON = 8
 """Runs of a scenario to which the fluid model is fitted."""
 _DAYS = 7
 """That parts are taken from."""
-_LAST, _SLOPE_OF_ONE, _SLOPE, _NOISE, _OFF, _RISES, _HIGHEST, _STARTS, _KNOWN = (
-    0,
-    8,
-    9,
-    10,
-    11,
-    12,
-    14,
-    16,
-    17,
-)
-_LEVEL, _BUDGET, _MISSED = SIZE, SIZE + 1, SIZE + 2
-_ADAPTS = (_LAST, _SLOPE_OF_ONE, _NOISE, _RISES, _HIGHEST, _STARTS, _KNOWN, _LEVEL, _BUDGET, _MISSED)
-"""What of all that is seen may change a figure: each further one makes a search longer."""
+_NOISE, _OFF, _SLOPE, _STARTS, _LEVEL, _POOLS = 10, 11, 9, 16, SIZE, SIZE + 3
 _DEPENDS: dict[int, tuple[int, ...]] = {
-    RISE: _ADAPTS,
-    FALL: _ADAPTS,
-    BESIDE: _ADAPTS,
-    USE: (_LEVEL, _NOISE),
-    HOLD: (_OFF, _STARTS, _SLOPE),
+    RISE: tuple(range(INPUTS)),
+    FALL: tuple(range(INPUTS)),
+    BESIDE: tuple(range(INPUTS)),
+    USE: (_LEVEL, _NOISE, _POOLS),
+    HOLD: (_OFF, _STARTS, _SLOPE, _POOLS),
     THREE: (_OFF, _STARTS, _SLOPE),
     LOSS: (_LEVEL,),
 }
@@ -110,11 +97,11 @@ VECTOR = len(FIGURES) + len(_PLACES)
 class ReserveConfig:
     """Settings of the search."""
 
-    generations: int = 600
+    generations: int = 900
     """How many populations to try."""
-    population: int = 18
+    population: int = 24
     """Networks per generation."""
-    sigma: float = 0.3
+    sigma: float = 0.5
     """Width of the first population."""
     traces: int = 40
     """Runs of each scenario that episodes are drawn from."""
@@ -122,9 +109,9 @@ class ReserveConfig:
     """Parts of each recording, and of each scenario of a whole day, that episodes are drawn from."""
     drawn: int = 1_600
     """Loads by chance that episodes are drawn from."""
-    episodes: int = 12
+    episodes: int = 40
     """Of each scenario, a generation."""
-    drawn_episodes: int = 64
+    drawn_episodes: int = 240
     """Of loads by chance and of parts, a generation; 0: none."""
     forecast_series: int = 24_000
     """Loads that the forecast is fitted to; 0: that of what ships."""
@@ -132,7 +119,7 @@ class ReserveConfig:
     """Runs of each scenario by which the mean is judged, in the simulator."""
     confirm_runs: int = 12
     """Runs after those that say, at the end, how much better the best is than the start."""
-    evaluate_every: int = 60
+    evaluate_every: int = 100
     """Generations between judgements."""
     seed: int = 1
     """Of the search."""
