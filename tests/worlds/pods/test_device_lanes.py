@@ -16,6 +16,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from proreus.kernels.rng import next_below, next_unit, seeded
+from proreus.learning.tensor_lanes import splitmix
 from proreus.model.errors import IllegalDecision, UsageError
 from proreus.model.pod import Pod, PodAffinity, PodTerm
 from proreus.model.selectors import match_labels
@@ -25,7 +26,6 @@ from proreus.worlds.pods.simulation.world import PodsOptions
 from proreus.worlds.pods.state.compile import Compiled, compile_workload
 from proreus.worlds.pods.training.base_pods import Reward, why_on_the_host
 from proreus.worlds.pods.training.batched_lanes import BatchedPods, BatchOptions
-from proreus.worlds.pods.training.device import splitmix
 from proreus.worlds.pods.training.device.lanes import DeviceLanes
 from proreus.worlds.pods.training.device.step import step
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, replace
 import torch
 from torch import Tensor
 
-from proreus.worlds.pods.training.device.gather import reset
+from proreus.learning.tensor_lanes.gather import reset
 from proreus.worlds.pods.training.device.tables import Tables
 
 # Where a pod is in its life; GONE: done, rejected or failed.

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from proreus.learning.tensor_lanes.gather import at, first_by, put, reset
+from proreus.learning.tensor_lanes.splitmix import ahead, next_below
 from proreus.worlds.pods.simulation.world import PodsOptions
 from proreus.worlds.pods.training.device.columns import (
     ACTIVE,
@@ -30,9 +32,7 @@ from proreus.worlds.pods.training.device.columns import (
     empty_clusters,
 )
 from proreus.worlds.pods.training.device.filters import has_devices, has_room
-from proreus.worlds.pods.training.device.gather import at, first_by, put, reset
 from proreus.worlds.pods.training.device.placement import expect, take_off
-from proreus.worlds.pods.training.device.splitmix import ahead, next_below
 from proreus.worlds.pods.training.device.tables import Tables
 
 _FIRST_BACKOFF, _LONGEST_BACKOFF = 1.0, 10.0

@@ -10,6 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from proreus.learning.tensor_lanes.gather import at, first_by, put
 from proreus.worlds.pods.training.device.columns import (
     CALLED,
     CANDIDATE,
@@ -29,7 +30,6 @@ from proreus.worlds.pods.training.device.columns import (
 )
 from proreus.worlds.pods.training.device.events import LaneRules, earn, enqueue, wake
 from proreus.worlds.pods.training.device.filters import has_devices, has_room, lower_than, tightest_devices
-from proreus.worlds.pods.training.device.gather import at, first_by, put
 from proreus.worlds.pods.training.device.placement import bits_of, expect, place, take_off
 from proreus.worlds.pods.training.device.tables import Tables
 

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from proreus.contract.lanes import Arrays, Choices, Steps
 from proreus.kernels.arrays import I64
+from proreus.learning.tensor_lanes.rollout import Told
 from proreus.model.errors import IllegalDecision, UsageError, WorkError
 from proreus.worlds.pods.encoding.pair import VERSION
 from proreus.worlds.pods.state.compile import Compiled
@@ -23,7 +24,7 @@ from proreus.worlds.pods.training.base_pods import Reward, base_pods
 from proreus.worlds.pods.training.batched_lanes import LANES_APART, BatchOptions
 from proreus.worlds.pods.training.device.columns import NEW_EPISODE, LaneState, new_state
 from proreus.worlds.pods.training.device.events import LaneRules
-from proreus.worlds.pods.training.device.step import HOLD, Seen, Told, look, step
+from proreus.worlds.pods.training.device.step import HOLD, Seen, look, step
 from proreus.worlds.pods.training.device.tables import Tables, tables_of
 
 EVENTS = 2
@@ -38,6 +39,15 @@ class DeviceWorld:
         self.tables, self.rules, self.events = tables, rules, events
         self.state: LaneState = new_state(tables, rng)
         self.nodes = tables.lanes.allocatable.shape[1]
+
+    @property
+    def rng(self) -> Tensor:
+        """int64[E]"""
+        return self.state.lanes.rng
+
+    def columns(self) -> dict[str, Tensor]:
+        """Everything that changes, by name."""
+        return self.state.named()
 
     def look(self) -> Seen:
         """What every lane stands at."""

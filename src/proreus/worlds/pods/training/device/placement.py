@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from proreus.learning.tensor_lanes.gather import add, at, put
 from proreus.worlds.pods.training.device.columns import GONE, RUNNING, LaneState
-from proreus.worlds.pods.training.device.gather import add, at, put
 from proreus.worlds.pods.training.device.tables import Tables
 
 

@@ -11,6 +11,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from proreus.learning.tensor_lanes.gather import at, put
+from proreus.learning.tensor_lanes.rollout import Told
 from proreus.worlds.pods.training.device.columns import (
     BACKING_OFF,
     DECIDE,
@@ -30,7 +32,6 @@ from proreus.worlds.pods.training.device.events import (
 from proreus.worlds.pods.training.device.eviction import begin_eviction, evict
 from proreus.worlds.pods.training.device.features import context_features, pair_features
 from proreus.worlds.pods.training.device.filters import evictable_nodes, legal_nodes
-from proreus.worlds.pods.training.device.gather import at, put
 from proreus.worlds.pods.training.device.placement import expect, place
 from proreus.worlds.pods.training.device.tables import Tables
 
@@ -47,14 +48,6 @@ class Seen(NamedTuple):
     devices: Tensor  # int64[E, N] bit masks of the devices that the rows stand for
     preempts: Tensor  # bool[E] others must go first
     ready: Tensor  # bool[E] there is a choice; else nothing of this means anything
-
-
-class Told(NamedTuple):
-    """What the lanes that came to a choice in this step tell of the one before it."""
-
-    came: Tensor  # bool[E] they came to a choice in this step
-    reward: Tensor  # float64[E]
-    ended: Tensor  # bool[E]
 
 
 def step(
