@@ -46,8 +46,9 @@ class Told(NamedTuple):
     """What the lanes that came to a choice in this step tell of the one before it."""
 
     came: Tensor  # bool[E] they came to a choice in this step
-    reward: Tensor  # float64[E]
+    reward: Tensor  # float64[E] to learn from
     ended: Tensor  # bool[E]
+    own: Tensor  # float64[E] in the world's own terms
 
 
 class TensorWorld(Protocol):

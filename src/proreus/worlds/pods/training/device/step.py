@@ -13,6 +13,7 @@ from torch import Tensor
 
 from proreus.learning.tensor_lanes.gather import at, put
 from proreus.learning.tensor_lanes.rollout import Told
+from proreus.learning.tensor_lanes.shown_lanes import HOLD
 from proreus.worlds.pods.training.device.columns import (
     BACKING_OFF,
     DECIDE,
@@ -34,9 +35,6 @@ from proreus.worlds.pods.training.device.features import context_features, pair_
 from proreus.worlds.pods.training.device.filters import evictable_nodes, legal_nodes
 from proreus.worlds.pods.training.device.placement import expect, place
 from proreus.worlds.pods.training.device.tables import Tables
-
-HOLD = -1
-"""In place of an action: the lane stays at its choice."""
 
 
 class Seen(NamedTuple):
@@ -67,7 +65,8 @@ def step(
     now = look(tables, rules, work)
     held = seen.ready & (action == HOLD)
     came = now.ready & ~held
-    told = Told(came, torch.where(came, work.lanes.reward, 0.0), came & work.lanes.ended)
+    reward = torch.where(came, work.lanes.reward, 0.0)
+    told = Told(came, reward, came & work.lanes.ended, reward)
     work.lanes.reward = torch.where(came, 0.0, work.lanes.reward)
     work.lanes.ended = work.lanes.ended & ~came
     work.lanes.empty = torch.where(came, 0, work.lanes.empty)
