@@ -5,6 +5,7 @@ Here they run on torch's CPU device; the very same operations run on a GPU.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,8 @@ import numpy as np
 import pytest
 import torch
 
+from proreus.learning.ppo import PPOConfig
+from proreus.learning.tensor_ppo import TensorPPOLearner
 from proreus.model.errors import IllegalDecision, UsageError
 from proreus.worlds.vms.datasets.generator import generate_vms
 from proreus.worlds.vms.model import ServerShape, VmTrace, events_of
@@ -168,3 +171,33 @@ def test_a_step_never_looks_at_a_value(case: str) -> None:
     assert elsewhere.operations == set()
     assert [column.shape for column in now] == [column.shape for column in seen]
     assert {name: id(column) for name, column in state.named().items()} == before, "a graph knows addresses"
+
+
+def test_a_network_plays_the_same_choices_as_on_the_host() -> None:
+    """The rollout of the device, replayed on the host: the same choices are legal, and rewarded alike."""
+    host, device = pair(replace(SCENARIOS["recovering"], servers=(ServerShape(3),), reward="cpu"))
+    config = PPOConfig(rollout_steps=30, minibatches=2, epochs=1, hidden=8, seed=4)
+    learner = TensorPPOLearner(config, device)
+    seen, figures = host.reset(4), learner.update()
+    rollout = learner._player.rollout
+    assert rollout.chose[1:].all(), "a run that ends draws its next start after choices were drawn"
+    for row in range(1, 31):
+        np.testing.assert_array_equal(rollout.rows.numpy()[row], seen.rows)
+        np.testing.assert_array_equal(rollout.allowed.numpy()[row], seen.legal)
+        steps = host.step(rollout.action.numpy()[row])
+        np.testing.assert_array_equal(rollout.reward.numpy()[row + 1], steps.rewards)
+        seen = steps.choices
+    assert math.isfinite(figures["loss"]) and learner.steps == 30 * LANES
+
+
+def test_a_captured_learner_goes_on_bit_for_bit() -> None:
+    options, settings, cost = CASES["an end costs"]
+    config = PPOConfig(rollout_steps=16, minibatches=2, epochs=1, hidden=8, seed=4)
+    learner = TensorPPOLearner(config, pair(options, settings, cost)[1])
+    learner.update()
+    saved = learner.capture()
+    other = TensorPPOLearner(config, pair(options, replace(settings, seed=8), cost)[1])
+    other.restore(saved)
+    assert learner.update() == other.update()
+    for name, array in learner.capture().items():
+        np.testing.assert_array_equal(array, other.capture()[name], err_msg=name)

@@ -67,6 +67,10 @@ class TensorWorld(Protocol):
         """What every lane stands at."""
         ...
 
+    def ended_returns(self) -> tuple[int, float]:
+        """(episodes that ended since this was asked last, the sum of their returns). Waits for the device."""
+        ...
+
     def step(self, seen: Any, action: Tensor) -> tuple[Any, Told]:
         """One step of all lanes."""
         ...

@@ -57,6 +57,14 @@ class DeviceWorld:
         """One step of all lanes; see `step.step`."""
         return step(self.tables, self.rules, self.state, seen, action, self.events)
 
+    def ended_returns(self) -> tuple[int, float]:
+        """(episodes that ended since this was asked last, the sum of their returns). Waits for the device."""
+        lanes = self.state.lanes
+        ended = int(lanes.ended_episodes.sum()), float(lanes.ended_total.sum())
+        lanes.ended_episodes.zero_()
+        lanes.ended_total.zero_()
+        return ended
+
     def begin_anew(self) -> None:
         """Every lane before the first choice of a new episode."""
         lanes = self.state.lanes

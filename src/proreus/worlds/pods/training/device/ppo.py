@@ -144,12 +144,9 @@ class DevicePPO:
 
     def _ended_return(self) -> float:
         """Mean return of the episodes that ended in this update, else of those before."""
-        lanes = self.lanes.world.state.lanes
-        episodes = int(lanes.ended_episodes.sum())
+        episodes, total = self.lanes.world.ended_returns()
         if episodes:
-            self._latest[0] = float(lanes.ended_total.sum()) / episodes
-        for column in (lanes.ended_episodes, lanes.ended_length, lanes.ended_total):
-            column.zero_()
+            self._latest[0] = total / episodes
         return float(self._latest[0])
 
     def _shuffle(self) -> None:

@@ -51,6 +51,14 @@ class VmDeviceWorld:
         """One step of all lanes; see `step.step`."""
         return step(self.tables, self.state, seen, action)
 
+    def ended_returns(self) -> tuple[int, float]:
+        """(episodes that ended since this was asked last, the sum of their returns). Waits for the device."""
+        runs = self.state.runs
+        ended = int(runs.ended_runs.sum()), float(runs.ended_total.sum())
+        runs.ended_runs.zero_()
+        runs.ended_total.zero_()
+        return ended
+
     def begin_anew(self) -> None:
         """Every lane before the first choice of a new run."""
         runs = self.state.runs
