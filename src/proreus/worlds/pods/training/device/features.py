@@ -30,6 +30,12 @@ _NETWORK, _DISK = 4, 5
 
 def pair_features(tables: Tables, work: LaneState, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """(float32[E, N, F], device masks [E, N], fragmentation now float64[E]) of class c, [E], on all nodes."""
+    columns, devices, fragmented = pair_columns(tables, work, c)
+    return torch.stack(columns, 2).float(), devices, fragmented
+
+
+def pair_columns(tables: Tables, work: LaneState, c: Tensor) -> tuple[list[Tensor], Tensor, Tensor]:
+    """The same with the features in double precision: [F] of float64[E, N]."""
     nodes, classes, lanes = work.nodes, tables.classes, tables.lanes
     allocatable, request = lanes.allocatable, classes.request[c][:, None]
     after = nodes.free - request
@@ -60,7 +66,7 @@ def pair_features(tables: Tables, work: LaneState, c: Tensor) -> tuple[Tensor, T
     devices, fragmented = torch.zeros_like(nodes.pods), torch.zeros_like(largest)
     if tables.gpus:
         devices, fragmented = _gpu_features(tables, work, c, out)
-    return torch.stack(out, 2).float(), devices, fragmented
+    return out, devices, fragmented
 
 
 def _gpu_features(tables: Tables, work: LaneState, c: Tensor, out: list[Tensor]) -> tuple[Tensor, Tensor]:

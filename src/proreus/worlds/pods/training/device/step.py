@@ -56,12 +56,7 @@ def step(
     `events`: how much may happen in a lane before the next look.
     """
     work = state.working()
-    _act(tables, rules, work, seen, action)
-    begin_episodes(tables, rules, work)
-    for _ in range(events):
-        if tables.preemption:
-            evict(tables, rules, work)
-        advance(tables, rules, work)
+    move(tables, rules, work, (seen, action), events)
     now = look(tables, rules, work)
     held = seen.ready & (action == HOLD)
     came = now.ready & ~held
@@ -74,17 +69,32 @@ def step(
     return now, told
 
 
-def look(tables: Tables, rules: LaneRules, work: LaneState) -> Seen:
-    """List what can be done with the pods at hand."""
-    lanes = work.lanes
-    deciding = lanes.phase == DECIDE
-    c = at(work.pods.pod_class, lanes.pod)
+def move(tables: Tables, rules: LaneRules, work: LaneState, chosen: tuple[Seen, Tensor], events: int) -> None:
+    """Carry out what was chosen and let time pass."""
+    _act(tables, rules, work, *chosen)
+    begin_episodes(tables, rules, work)
+    for _ in range(events):
+        if tables.preemption:
+            evict(tables, rules, work)
+        advance(tables, rules, work)
+
+
+def open_nodes(tables: Tables, work: LaneState) -> tuple[Tensor, Tensor, Tensor]:
+    """(class of the pod at hand [E], nodes to choose from bool[E, N], whether others must go first [E])."""
+    deciding = work.lanes.phase == DECIDE
+    c = at(work.pods.pod_class, work.lanes.pod)
     legal = legal_nodes(tables, work, c) & deciding[:, None]
     preempts = torch.zeros_like(deciding)
     if tables.preemption:
         by_eviction = evictable_nodes(tables, work, c) & deciding[:, None]
         preempts = ~legal.any(1) & by_eviction.any(1)
         legal = torch.where(preempts[:, None], by_eviction, legal)
+    return c, legal, preempts
+
+
+def look(tables: Tables, rules: LaneRules, work: LaneState) -> Seen:
+    """List what can be done with the pods at hand."""
+    c, legal, preempts = open_nodes(tables, work)
     count = legal.sum(1)
     rows, devices, fragmented = pair_features(tables, work, c)
     context = context_features(tables, work, c, fragmented, (count, preempts))
