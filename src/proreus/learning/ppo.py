@@ -174,7 +174,7 @@ class PPOLearner:
     @few_torch_threads()
     def update(self) -> dict[str, float]:
         """Play a rollout and learn from it; returns in the world's own terms."""
-        return self.learn(self._play())
+        return self.learn(self.play())
 
     @few_torch_threads()
     def learn(self, rollout: Rollout) -> dict[str, float]:
@@ -200,7 +200,8 @@ class PPOLearner:
         return action[:, 0], all_logs.gather(1, action)[:, 0], value.cpu().double().numpy()
 
     @torch.no_grad()
-    def _play(self) -> Rollout:
+    def play(self) -> Rollout:
+        """One rollout of every lane."""
         config, count = self._config, len(self._lanes)
         seen: list[Choices] = []
         actions, logs, values = [], [], []

@@ -17,7 +17,13 @@ from proreus.contract.lanes import Arrays, Lanes
 from proreus.learning.learner_state import part_of, under
 from proreus.learning.ppo import Played, PPOConfig, PPOLearner
 from proreus.learning.tensor_lanes.advantages import choice_advantages
-from proreus.learning.tensor_lanes.rollout import DevicePlayer, Judged, SeenChoices, TensorWorld
+from proreus.learning.tensor_lanes.rollout import (
+    DevicePlayer,
+    DeviceRollout,
+    Judged,
+    SeenChoices,
+    TensorWorld,
+)
 from proreus.model.errors import WorkError
 from proreus.policies.networks.torch_threads import few_torch_threads
 
@@ -63,10 +69,14 @@ class TensorPPOLearner(PPOLearner):
         logits, value = self.network(seen.rows, seen.context, allowed)
         return Judged(allowed, torch.log_softmax(logits, 1), value.double())
 
+    def play_there(self) -> DeviceRollout:
+        """One rollout of every lane, which stays on the device."""
+        return self._player.play()
+
     @few_torch_threads()
     def update(self) -> dict[str, float]:
         """Play a rollout and learn from it; returns in the world's own terms."""
-        rollout, config = self._player.play(), self._config
+        rollout, config = self.play_there(), self._config
         advantage, learned = choice_advantages(rollout, (config.discount, config.gae_lambda))
         chosen = learned.flatten().nonzero()[:, 0]
         if len(chosen) < config.minibatches:

@@ -158,12 +158,16 @@ class DevicePlayer:
     def play(self) -> DeviceRollout:
         """One rollout of every lane."""
         self._carry()
-        self._row.fill_(1)
+        self.rewind()
         for _ in range(self._steps):
             self._play_step()
         self._look()
         self._lanes.seen = self._seen
         return self.rollout
+
+    def rewind(self) -> None:
+        """The next step is the first of a rollout."""
+        self._row.fill_(1)
 
     def restart(self) -> None:
         """Take up what the lanes stand at, which somebody else has moved; nothing is under way."""
