@@ -104,7 +104,7 @@ def test_features_are_the_hosts() -> None:
 def test_a_search_goes_the_same_way_on_a_device() -> None:
     options = CASES["waits"][0]
     config = VmsESConfig(
-        generations=2, population=3, starts=4, validation_starts=4, evaluate_every=2, servers=(2, 1)
+        generations=2, population=4, starts=4, validation_starts=4, evaluate_every=2, servers=(2, 1)
     )
     one = list(evolve(config, VmsGoal(config, TRACE, options, InlinePool())))
     two = list(evolve(config, VmsGoal(config, TRACE, options, InlinePool(), PopulationRater("cpu"))))

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from proreus.learning.tensor_lanes.cuda_graphs import replayed
 from proreus.learning.tensor_lanes.splitmix import ahead, next_unit
+from proreus.policies.networks.torch_threads import few_torch_threads
 
 
 class SeenChoices(Protocol):
@@ -155,6 +156,7 @@ class DevicePlayer:
         self._look = replayed(self._look_last, kept, lanes.device)
 
     @torch.no_grad()
+    @few_torch_threads()
     def play(self) -> DeviceRollout:
         """One rollout of every lane."""
         self._carry()

@@ -18,6 +18,7 @@ from proreus.contract.lanes import Arrays, Choices, Steps
 from proreus.kernels.arrays import I64
 from proreus.learning.tensor_lanes.rollout import TensorWorld
 from proreus.model.errors import IllegalDecision, WorkError
+from proreus.policies.networks.torch_threads import few_torch_threads
 
 HOLD = -1
 """In place of an action: the lane stays at its choice."""
@@ -80,6 +81,7 @@ class ShownLanes(ABC):
             if not 0 <= action < legal.shape[1] or not legal[i, action]:
                 raise IllegalDecision(f"action {action} of lane {i}: illegal action")
 
+    @few_torch_threads()
     def go_on(self, action: Tensor) -> Steps:
         """Until every lane stands at a choice; those that do so before wait for the others."""
         rewards, own = np.zeros(len(self)), np.zeros(len(self))

@@ -17,6 +17,7 @@ from proreus.kernels.arrays import F64
 from proreus.learning.tensor_lanes.cuda_graphs import replayed
 from proreus.learning.tensor_lanes.gather import at
 from proreus.model.errors import UsageError
+from proreus.policies.networks.torch_threads import few_torch_threads
 from proreus.worlds.pods.encoding.pair import DEVICE_LEFT, pod_kind
 from proreus.worlds.pods.policies.rules.policy import LinearScorer
 from proreus.worlds.pods.scenarios import PodScenario
@@ -90,6 +91,7 @@ class PodsPopulation:
         self.play(members)
         return self.measured(measure).reshape(len(members), -1)
 
+    @few_torch_threads()
     def play(self, members: Sequence[LinearScorer]) -> None:
         """Every member once on every workload."""
         weights = [[each.weights_for(work) for work in self._workloads] for each in members]

@@ -14,6 +14,7 @@ import torch
 from proreus.kernels.arrays import F64, I64
 from proreus.learning.tensor_lanes.cuda_graphs import replayed
 from proreus.learning.tensor_lanes.shown_lanes import HOLD
+from proreus.policies.networks.torch_threads import few_torch_threads
 from proreus.worlds.vms.encoding.place import FEATURES
 from proreus.worlds.vms.simulation.runs import VmRuns
 from proreus.worlds.vms.training.device.columns import DECIDE, IDLE, NEW_RUN, new_state
@@ -57,6 +58,7 @@ class VmPopulation:
         kept = [*self.state.named().values(), self._action]
         self._run = replayed(self.step, kept, self._device)
 
+    @few_torch_threads()
     def rate(self, members: Sequence[F64], planned: Planned) -> F64:
         """float64[M, S, 3]: what every run came to; as many members and starts as before."""
         starts, limits = self._jobs(planned)
