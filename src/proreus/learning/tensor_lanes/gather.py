@@ -14,48 +14,45 @@ Keys = tuple[Tensor, ...]
 
 def at(column: Tensor, index: Tensor) -> Tensor:
     """column[e, index[e]] for every lane: [E, ..]."""
-    if column.dim() == 2:
-        return column.gather(1, index[:, None])[:, 0]
-    lanes = torch.arange(column.shape[0], device=column.device)
-    return column[lanes, index]
+    return column.gather(1, _wide(column, index))[:, 0]
 
 
-def put(column: Tensor, index: Tensor, value: Tensor, where: Tensor) -> None:
-    """column[e, index[e]] = value[e] in the lanes where it is said; in place."""
-    before = at(column, index)
-    wide = where.reshape(-1, *[1] * (before.dim() - 1))
-    _write(column, index, torch.where(wide, value.to(column.dtype), before))
+def put(column: Tensor, index: Tensor, value: Tensor | int, where: Tensor) -> None:
+    """column[e, index[e]] = value[e], or a number, in the lanes where it is said; in place."""
+    wide = _wide(column, index)
+    before = column.gather(1, wide)
+    chosen = where.reshape(-1, *[1] * (column.dim() - 1))
+    if isinstance(value, int):
+        column.scatter_(1, wide, before.masked_fill(chosen, value))
+        return
+    column.scatter_(1, wide, torch.where(chosen, value.to(column.dtype)[:, None], before))
 
 
 def add(column: Tensor, index: Tensor, value: Tensor) -> None:
     """column[e, index[e]] += value[e]; a lane that is not meant adds nothing. In place."""
-    _write(column, index, at(column, index) + value.to(column.dtype))
+    column.scatter_add_(1, _wide(column, index), value.to(column.dtype)[:, None])
 
 
-def _write(column: Tensor, index: Tensor, value: Tensor) -> None:
-    if column.dim() == 2:
-        column.scatter_(1, index[:, None], value[:, None])
-        return
-    lanes = torch.arange(column.shape[0], device=column.device)
-    column.index_put_((lanes, index), value)
+def _wide(column: Tensor, index: Tensor) -> Tensor:
+    """An index [E] as wide as what it reads of a column: [E, 1, ..]."""
+    return index.reshape(-1, *[1] * (column.dim() - 1)).expand(-1, 1, *column.shape[2:])
 
 
 def first_by(among: Tensor, keys: Keys) -> tuple[Tensor, Tensor]:
     """(whether there is any, which: [E]) of the entries [E, P] that come first by the keys, ascending.
 
-    Entries with equal keys go by their number: what `argmin` takes among equals differs between devices.
+    No two entries have all keys equal: what `argmin` takes among equals differs between devices.
     """
     for key in keys:
         most = torch.inf if key.is_floating_point() else torch.iinfo(key.dtype).max
-        least = torch.where(among, key, most).amin(1, keepdim=True)
-        among = among & (key == least)
-    places = torch.arange(among.shape[1], device=among.device)
-    found = torch.where(among, places, among.shape[1]).amin(1)
-    there = found < among.shape[1]
-    return there, torch.where(there, found, 0)
+        among = among & (key == key.masked_fill(~among, most).amin(1, keepdim=True))
+    return among.any(1), among.byte().argmax(1)
 
 
 def reset(column: Tensor, lanes: Tensor, fresh: Tensor | float) -> None:
     """Give some lanes, bool[E], their first contents again; in place."""
     wide = lanes.reshape(-1, *[1] * (column.dim() - 1))
-    column.copy_(torch.where(wide, fresh, column))
+    if isinstance(fresh, Tensor):
+        column.copy_(torch.where(wide, fresh, column))
+    else:
+        column.masked_fill_(wide, fresh)

@@ -22,7 +22,7 @@ from proreus.worlds.pods.encoding.context import (
 )
 from proreus.worlds.pods.training.device.columns import LaneState
 from proreus.worlds.pods.training.device.filters import has_devices, tightest_devices
-from proreus.worlds.pods.training.device.fragments import fragments, fragments_by_device
+from proreus.worlds.pods.training.device.fragments import Fragments, fragments, fragments_by_device
 from proreus.worlds.pods.training.device.tables import STATIC_CONTEXT, Tables
 
 _NETWORK, _DISK = 4, 5
@@ -82,8 +82,9 @@ def _gpu_features(tables: Tables, work: LaneState, c: Tensor, out: list[Tensor])
     chosen = _devices_for(tables, work, c, cpu_after)
     left_after = left - chosen * milli[..., None]
     device_left = (left_after * chosen).sum(-1)
-    before = fragments(typical, model, cpu_before, left)
-    after = fragments(typical, model, cpu_after, left_after)
+    states = torch.stack([cpu_before, cpu_after]), torch.stack([left, left_after])
+    both = fragments(typical, model.expand_as(states[0]), *states)
+    before, after = (Fragments(*(column[k] for column in both)) for k in range(2))
     real = torch.arange(tables.gpus, device=c.device) < count[..., None]
     untouched = ((left_after == 1000) & real).sum(-1)
     opened = (chosen & (left == 1000)).sum(-1)

@@ -146,7 +146,7 @@ class PodsPopulation:
         self._used.copy_(torch.where(over[:, None], used, self._used))
         first = tables.pods.arrival[tables.pods.start]
         self._span.copy_(torch.where(over, lanes.clock - first, self._span))
-        lanes.phase = torch.where(lanes.ended, _RESTING, lanes.phase)
+        lanes.phase = lanes.phase.masked_fill(lanes.ended, _RESTING)
         self._choose(work)
         self.state.commit(work)
 

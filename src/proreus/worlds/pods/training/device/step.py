@@ -62,9 +62,9 @@ def step(
     came = now.ready & ~held
     reward = torch.where(came, work.lanes.reward, 0.0)
     told = Told(came, reward, came & work.lanes.ended, reward)
-    work.lanes.reward = torch.where(came, 0.0, work.lanes.reward)
+    work.lanes.reward = work.lanes.reward.masked_fill(came, 0.0)
     work.lanes.ended = work.lanes.ended & ~came
-    work.lanes.empty = torch.where(came, 0, work.lanes.empty)
+    work.lanes.empty = work.lanes.empty.masked_fill(came, 0)
     state.commit(work)
     return now, told
 
@@ -120,14 +120,14 @@ def _act(tables: Tables, rules: LaneRules, work: LaneState, seen: Seen, action: 
         earn(work, placing, tables.classes.measured[c] / tables.lanes.reward_scale)
     _delay(tables, rules, work, acting & (action == nodes), seen)
     rejecting = acting & (action == nodes + 1)
-    put(work.pods.status, lanes.pod, torch.full_like(lanes.pod, GONE), rejecting)
+    put(work.pods.status, lanes.pod, GONE, rejecting)
     expect(tables, work, c, -rejecting.long())
     preempting = on_node & seen.preempts
     if tables.preemption:
         begin_eviction(tables, work, preempting, node)
     done = acting & ~preempting
     lanes.earned_until = torch.where(done, lanes.presence, lanes.earned_until)
-    lanes.phase = torch.where(done, HAND_OUT, lanes.phase)
+    lanes.phase = lanes.phase.masked_fill(done, HAND_OUT)
 
 
 def _delay(tables: Tables, rules: LaneRules, work: LaneState, where: Tensor, seen: Seen) -> None:

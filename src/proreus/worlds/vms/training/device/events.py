@@ -44,7 +44,7 @@ def begin_runs(tables: VmTables, work: VmState) -> None:
         taken = work.listed.next + torch.cumsum(new, 0) - 1
         work.listed.next.add_(new.sum())
         left = taken < starts.listed.shape[0]
-        runs.phase = torch.where(new & ~left, IDLE, runs.phase)
+        runs.phase = runs.phase.masked_fill(new & ~left, IDLE)
         new = new & left
         run = torch.where(left, taken, 0)
         runs.run = torch.where(new, run, runs.run)
@@ -67,8 +67,8 @@ def begin_runs(tables: VmTables, work: VmState) -> None:
         setattr(runs, name, torch.where(new, column, getattr(runs, name)))
     for name in ("placed", "rejected", "wait", "total"):
         column = getattr(runs, name)
-        setattr(runs, name, torch.where(new, torch.zeros_like(column), column))
-    runs.used = torch.where(new[:, None], 0.0, runs.used)
+        setattr(runs, name, column.masked_fill(new, 0))
+    runs.used = runs.used.masked_fill(new[:, None], 0.0)
 
 
 def enter(tables: VmTables, work: VmState, where: Tensor, place: Tensor) -> None:
@@ -103,7 +103,7 @@ def enter(tables: VmTables, work: VmState, where: Tensor, place: Tensor) -> None
         put(clusters.flavour, slot, flavour, where)
     else:
         put(clusters.where, runs.machine - runs.first, place, where)
-    runs.phase = torch.where(where, NEXT, runs.phase)
+    runs.phase = runs.phase.masked_fill(where, NEXT)
 
 
 def used_nodes(tables: VmTables, flavour: Tensor, place: Tensor) -> tuple[Tensor, Tensor]:
@@ -163,7 +163,7 @@ def _next_in_trace(tables: VmTables, work: VmState) -> None:
     runs.event = torch.where(going, row + came, runs.event)
     arrival = traces.arrival[runs.machine]
     runs.clock = torch.where(came, torch.maximum(runs.clock, arrival), runs.clock)
-    runs.phase = torch.where(came, CHECK, runs.phase)
+    runs.phase = runs.phase.masked_fill(came, CHECK)
     end_runs(tables, work, done | over)
 
 
@@ -183,7 +183,7 @@ def _next_in_queue(tables: VmTables, work: VmState) -> None:
     _give_back(tables, work, leaves, clusters.place, clusters.flavour)
     clusters.leaving.copy_(torch.where(leaves, torch.inf, clusters.leaving))
     runs.clock = torch.where(came | waiting & ~stuck, torch.maximum(runs.clock, until), runs.clock)
-    runs.phase = torch.where(came | waiting & ~stuck, CHECK, runs.phase)
+    runs.phase = runs.phase.masked_fill(came | waiting & ~stuck, CHECK)
     end_runs(tables, work, over | stuck)
 
 
@@ -202,17 +202,16 @@ def check_room(tables: VmTables, work: VmState, room: Tensor) -> None:
     """A machine that has come is to be decided about where it fits anywhere; room: bool[E]."""
     runs, rules = work.runs, tables.rules
     checked = runs.phase == CHECK
-    runs.phase = torch.where(checked & room, DECIDE, runs.phase)
+    runs.phase = runs.phase.masked_fill(checked & room, DECIDE)
     full = checked & ~room
     if rules.full == ENDS:
         end_runs(tables, work, full)
     elif rules.full == TURNS_AWAY:
         runs.rejected = runs.rejected + full
-        nowhere = torch.full_like(runs.machine, NOWHERE)
-        put(work.clusters.where, runs.machine - runs.first, nowhere, full)
-        runs.phase = torch.where(full, NEXT, runs.phase)
+        put(work.clusters.where, runs.machine - runs.first, NOWHERE, full)
+        runs.phase = runs.phase.masked_fill(full, NEXT)
     else:
-        runs.phase = torch.where(full, WAIT, runs.phase)
+        runs.phase = runs.phase.masked_fill(full, WAIT)
 
 
 def end_runs(tables: VmTables, work: VmState, over: Tensor) -> None:
@@ -229,4 +228,4 @@ def end_runs(tables: VmTables, work: VmState, over: Tensor) -> None:
         nobody = tables.starts.listed.shape[0]
         outcome = torch.stack([runs.placed.double(), runs.rejected.double(), runs.wait], 1)
         work.listed.outcome.index_put_((torch.where(over, runs.run, nobody),), outcome)
-    runs.phase = torch.where(over, NEW_RUN, runs.phase)
+    runs.phase = runs.phase.masked_fill(over, NEW_RUN)

@@ -53,9 +53,9 @@ def step(tables: VmTables, state: VmState, seen: VmSeen, action: Tensor) -> tupl
         full = ended & (runs.ended_placed != rules.room_limit)
         reward = -rules.ending_cost * full.double()
     told = Told(came, reward, ended, own)
-    runs.reward = torch.where(came, 0.0, runs.reward)
+    runs.reward = runs.reward.masked_fill(came, 0.0)
     runs.ended = runs.ended & ~came
-    runs.empty = torch.where(came, 0, runs.empty)
+    runs.empty = runs.empty.masked_fill(came, 0)
     state.commit(work)
     return now, told
 
