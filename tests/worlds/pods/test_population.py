@@ -15,7 +15,7 @@ from proreus.model.errors import UsageError
 from proreus.worlds.pods.datasets.generator import generate
 from proreus.worlds.pods.play import simulate
 from proreus.worlds.pods.policies.rules.columns import LINEAR, ORDERED
-from proreus.worlds.pods.policies.rules.policy import RuleOptions, RulePolicy
+from proreus.worlds.pods.policies.rules.policy import LinearScorer, RuleOptions, RulePolicy
 from proreus.worlds.pods.scenarios import Generated, PodScenario
 from proreus.worlds.pods.simulation.world import PodsOptions
 from proreus.worlds.pods.state.compile import compile_workload
@@ -40,7 +40,7 @@ USUAL = np.zeros(4)
 BOUND = 1e-12
 
 
-def members(gaps: bool) -> list:
+def members(gaps: bool) -> list[LinearScorer]:
     """The first scores all nodes alike: every choice of it is a tie."""
     random = np.random.default_rng(1)
     start = starting_point(ESConfig(), compiled_workload(FULL, 0))

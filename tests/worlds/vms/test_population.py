@@ -14,6 +14,7 @@ import torch
 
 pytest.importorskip("cmaes", reason="training needs the extra `learn`")
 
+from proreus.kernels.arrays import F64
 from proreus.learning.es import evolve
 from proreus.model.errors import UsageError
 from proreus.worlds.vms.encoding.place import FEATURES, encode_place
@@ -49,7 +50,7 @@ CASES: dict[str, tuple[VmsOptions, int]] = {
 }
 
 
-def members(count: int) -> list[np.ndarray]:
+def members(count: int) -> list[F64]:
     """The first treats all places alike: every choice of it is a tie."""
     random = np.random.default_rng(3)
     return [np.zeros(len(FEATURES)), *(random.normal(size=len(FEATURES)) for _ in range(count - 1))]
