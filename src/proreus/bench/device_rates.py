@@ -66,6 +66,7 @@ def device_rates(
 
     rollout = _median(playing, effort)
     choosing = statistics.median(chosen)
+    learner._player.rewind()
     moved = bytes_moved(learner._player.play_step) / (lanes * choosing)
     return DeviceRates(
         learning=learning,

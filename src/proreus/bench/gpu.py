@@ -8,6 +8,8 @@ Same world, network, minibatches and epochs as `bench train`. In one run, one af
 - kernels: everything on the host's cores;
 - SB3, fed by the same kind of lanes, where it is installed.
 
+Then rollouts of virtual machines, and generations of the two evolutions whose population plays at once.
+
 `--device cpu` measures the same columns at small sizes with the same code, without a GPU and without goals.
 """
 
@@ -56,6 +58,10 @@ CASES = {
     ),
     "cpu": (Case(4, 30, 16, 8, (16, 8), None),),
 }
+ROLLOUTS = {"cuda": (5, 16_384, 32, (64, 128), 110_000), "cpu": (2, 16, 8, (16, 8), 2_000)}
+"""Of virtual machines: servers, lanes on the device, steps, lanes and choices of the host, the trace's."""
+SEARCHES = {"cuda": (256, (5, 60, 110_000), 1_213), "cpu": (2, (1, 3, 2_000), 2)}
+"""Members; servers, starts of each and machines of the trace; nodes of GPU pods, openb's number."""
 NAIVE_SHARE = 0.5
 """Of the naive graph's rate, with all of the world's rules."""
 _UPDATES = 3
@@ -78,6 +84,28 @@ def bench_gpu(
         )
     for case in CASES[device]:
         yield from _rows(case, device, tell)
+    yield from _other_rows(device, tell)
+
+
+def _other_rows(device: Literal["cuda", "cpu"], tell: Callable[[str], None]) -> Iterator[BenchRow]:
+    """Virtual machines, and populations, beside the host's cores."""
+    from proreus.bench import population_rates as rates
+
+    seconds, cores = _SECONDS[device], f"{available_cores()} cores"
+    runs = rates.RolloutSize(*ROLLOUTS[device])
+    name = f"vms@{runs.servers}, {runs.lanes} lanes x {runs.steps}"
+    tell(f"{name}: runs on the device, and on the host")
+    played = rates.vms_rollouts(runs, device, seconds)
+    peer = (played.host, f"runs on one core, {runs.host[0]} lanes")
+    yield claim(f"{name}: rollout alone", "choices/s", played.device, peer=peer)
+    size = rates.SearchSize(*SEARCHES[device])
+    for name, measure in (
+        (f"vms@{size.vms[0]}, {size.population} members x {size.vms[1]} starts", rates.vms_generations),
+        (f"gpu@{size.pods}, {size.population} members", rates.pods_generations),
+    ):
+        tell(f"{name}: generations on the device, and on the cores")
+        rated = measure(size, device, seconds)
+        yield claim(f"{name}: es", "generations/min", rated.device, peer=(rated.host, f"kernels, {cores}"))
 
 
 def _has_cuda() -> bool:

@@ -12,7 +12,7 @@ import time
 
 import torch
 
-from proreus.worlds.pods.training.cuda_graphs import replayed
+from proreus.learning.tensor_lanes.cuda_graphs import replayed
 
 _LIFE, _HIDDEN = 64, 32
 

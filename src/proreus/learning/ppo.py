@@ -107,7 +107,7 @@ class Rollout:
 
 
 @dataclass(frozen=True)
-class _Played:
+class Played:
     """A rollout as tensors, T E choices one after the other."""
 
     rows: Tensor
@@ -124,10 +124,16 @@ def ppo(
 ) -> Iterator[Update]:
     """Train, yielding after every update. `saved`: the state to go on from; `initial`: weights to begin with,
     else they are drawn."""
-    learner = PPOLearner(config, lanes, initial)
+    yield from updates_of(PPOLearner(config, lanes, initial), config, len(lanes), saved)
+
+
+def updates_of(
+    learner: PPOLearner, config: PPOConfig, lanes: int, saved: Arrays | None = None
+) -> Iterator[Update]:
+    """Update after update of a learner over so many lanes."""
     if saved is not None:
         learner.restore(saved)
-    each, pace = config.rollout_steps * len(lanes), StepRate(learner.steps)
+    each, pace = config.rollout_steps * lanes, StepRate(learner.steps)
     while learner.steps < config.steps:
         figures = learner.update()
         yield Update(
@@ -168,16 +174,19 @@ class PPOLearner:
     @few_torch_threads()
     def update(self) -> dict[str, float]:
         """Play a rollout and learn from it; returns in the world's own terms."""
-        return self.learn(self._play())
+        return self.learn(self.play())
 
     @few_torch_threads()
     def learn(self, rollout: Rollout) -> dict[str, float]:
         """Learn from a rollout, once."""
+        return self.learn_from(self._tensors_of(rollout), rollout.rewards.size)
+
+    def learn_from(self, played: Played, steps: int) -> dict[str, float]:
+        """Learn from choices where the network is, once; steps: how many they count for."""
         config, done = self._config, min(self.steps / self._config.steps, 1.0)
         for group in self._optimiser.param_groups:
             group["lr"] = linear(config.learning_rate, config.learning_rate / 10, done)
-        played = self._tensors_of(rollout)
-        self.steps += rollout.rewards.size
+        self.steps += steps
         figures = list(self._descend(played, linear(config.entropy, 0.0, done)))
         loss, entropy, kl = np.mean(figures, axis=0).tolist()
         return {"return": self._returns.mean, "loss": loss, "entropy": entropy, "kl": kl}
@@ -191,7 +200,8 @@ class PPOLearner:
         return action[:, 0], all_logs.gather(1, action)[:, 0], value.cpu().double().numpy()
 
     @torch.no_grad()
-    def _play(self) -> Rollout:
+    def play(self) -> Rollout:
+        """One rollout of every lane."""
         config, count = self._config, len(self._lanes)
         seen: list[Choices] = []
         actions, logs, values = [], [], []
@@ -209,7 +219,7 @@ class PPOLearner:
         values.append(self.network(*self._tensors(self._seen))[1].cpu().double().numpy())
         return Rollout(seen, actions, logs, values, rewards, ends)
 
-    def _tensors_of(self, rollout: Rollout) -> _Played:
+    def _tensors_of(self, rollout: Rollout) -> Played:
         config = self._config
         advantage = advantages(
             rollout.rewards, rollout.ends, np.array(rollout.values), (config.discount, config.gae_lambda)
@@ -228,13 +238,13 @@ class PPOLearner:
             torch.from_numpy(scaled).float().flatten(),
             target,
         )
-        return _Played(*(tensor.to(config.device) for tensor in there))
+        return Played(*(tensor.to(config.device) for tensor in there))
 
     def _tensors(self, choices: Choices) -> tuple[Tensor, Tensor, Tensor]:
         rows, context, legal = (torch.from_numpy(array).to(self._config.device) for array in choices)
         return rows, context, legal
 
-    def _descend(self, played: _Played, entropy_weight: float) -> Iterator[tuple[float, float, float]]:
+    def _descend(self, played: Played, entropy_weight: float) -> Iterator[tuple[float, float, float]]:
         """Epochs of minibatches; yields the loss, entropy and KL of each."""
         config = self._config
         for _ in range(config.epochs):
@@ -245,7 +255,7 @@ class PPOLearner:
                 if 0.0 < config.target_kl < kl:
                     return
 
-    def _step(self, played: _Played, part: Tensor, entropy_weight: float) -> tuple[float, float, float]:
+    def _step(self, played: Played, part: Tensor, entropy_weight: float) -> tuple[float, float, float]:
         config = self._config
         legal = played.legal[part]
         logits, value = self.network(played.rows[part], played.context[part], legal)

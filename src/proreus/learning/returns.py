@@ -66,8 +66,8 @@ def advantage_steps(
     backwards: list[Column] = []
     running: Column | float = 0.0
     for t in range(len(rewards) - 1, -1, -1):
-        on = ~ends[t]
-        surprise = rewards[t] + discount * on * values[t + 1] - values[t]
-        running = surprise + discount * gae_lambda * on * running
+        on = ~ends[t]  # last: torch makes single precision of a number times a bool
+        surprise = rewards[t] + discount * values[t + 1] * on - values[t]
+        running = surprise + discount * gae_lambda * running * on
         backwards.append(running)
     return backwards[::-1]

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from proreus.kernels.rng import next_below, next_unit, seeded
+from proreus.learning.tensor_lanes import splitmix
 from proreus.model.errors import IllegalDecision, UsageError
 from proreus.model.pod import Pod, PodAffinity, PodTerm
 from proreus.model.selectors import match_labels
@@ -25,9 +25,9 @@ from proreus.worlds.pods.simulation.world import PodsOptions
 from proreus.worlds.pods.state.compile import Compiled, compile_workload
 from proreus.worlds.pods.training.base_pods import Reward, why_on_the_host
 from proreus.worlds.pods.training.batched_lanes import BatchedPods, BatchOptions
-from proreus.worlds.pods.training.device import splitmix
 from proreus.worlds.pods.training.device.lanes import DeviceLanes
 from proreus.worlds.pods.training.device.step import step
+from tests.tensor_laws import Elsewhere, hollow
 
 LANES = 4
 # Features are computed in double precision and kept in single; the logarithm and the sum over all nodes of a
@@ -172,44 +172,15 @@ def test_the_generator_is_the_hosts() -> None:
     assert splitmix.next_unit(tensor).tolist() == [next_unit(state) for state in states]
 
 
-def _hollow(value: Any) -> Any:
-    """The same values with tensors that hold nothing, on a device of their own."""
-    if isinstance(value, torch.Tensor):
-        return value.to("meta")
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        hollow = {item.name: _hollow(getattr(value, item.name)) for item in dataclasses.fields(value)}
-        return dataclasses.replace(value, **hollow)
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(_hollow(item) for item in value))
-    return value
-
-
-class _Elsewhere(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Notes the operations whose results are not on the device of the lanes: a graph would wait for them."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.operations: set[str] = set()
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        out = func(*args, **(kwargs or {}))
-        for each in out if isinstance(out, list | tuple) else (out,):
-            if isinstance(each, torch.Tensor) and each.device.type != "meta":
-                self.operations.add(str(func))
-        return out
-
-
 @pytest.mark.parametrize("make", [gpu, crowded])
 def test_a_step_never_looks_at_a_value(make: Callable[[], Compiled]) -> None:
     """So a CUDA graph can hold it: shapes and operations are the same whatever happens in the lanes."""
     _, lanes = pair([make()], "completion" if make is crowded else "allocation", BatchOptions())
     world = lanes.world
-    tables, state, seen = (_hollow(each) for each in (world.tables, world.state, lanes.seen))
+    tables, state, seen = (hollow(each) for each in (world.tables, world.state, lanes.seen))
     before = {name: id(column) for name, column in state.named().items()}
     action = torch.zeros(LANES, dtype=torch.int64, device="meta")
-    with _Elsewhere() as elsewhere:
+    with Elsewhere() as elsewhere:
         now, told = step(tables, world.rules, state, seen, action, world.events)
     assert elsewhere.operations == set()
     assert [column.shape for column in now] == [column.shape for column in seen]

@@ -9,6 +9,8 @@ import pytest
 import torch
 
 from proreus.learning.returns import advantages
+from proreus.learning.tensor_lanes.advantages import choice_advantages
+from proreus.learning.tensor_lanes.rollout import DevicePlayer, new_rollout
 from proreus.workers.processes import Workers
 from proreus.workers.threads import Threads
 from proreus.worlds.pods.policies.scorer import initial_parameters, new_scorer_scratch
@@ -16,8 +18,7 @@ from proreus.worlds.pods.scenarios import parse_scenario
 from proreus.worlds.pods.training import learners
 from proreus.worlds.pods.training.batched_lanes import BatchedPods
 from proreus.worlds.pods.training.device.lanes import DeviceLanes
-from proreus.worlds.pods.training.device.ppo import DevicePPO, choice_advantages
-from proreus.worlds.pods.training.device.rollout import DevicePlayer, new_rollout
+from proreus.worlds.pods.training.device.ppo import DevicePPO, judging
 from proreus.worlds.pods.training.fused_ppo import FusedPPOConfig
 from proreus.worlds.pods.training.rollout import new_rollout as new_host_rollout
 from tests.learning.learning_cases import gpu_world, small_world
@@ -44,7 +45,7 @@ def test_a_network_plays_as_on_the_host(make: object) -> None:
     threads.close()
     lanes = DeviceLanes(compiled, LANES, seed=5, horizon=20)
     scale = torch.tensor([0.0, 1.0], dtype=torch.float64)
-    there = DevicePlayer(lanes, torch.from_numpy(params), scale, 2 * STEPS).play()
+    there = DevicePlayer(lanes, judging(lanes, torch.from_numpy(params), scale), 2 * STEPS).play()
     compared = 0
     for e in range(LANES):
         rows = np.flatnonzero(there.chose[:, e].numpy())
@@ -61,7 +62,7 @@ def test_a_network_plays_as_on_the_host(make: object) -> None:
 
 def test_advantages_are_those_of_the_choices_alone() -> None:
     lanes = DeviceLanes(gpu_world(), LANES, seed=5, horizon=20)
-    rollout = new_rollout(lanes, STEPS)
+    rollout = new_rollout(lanes, STEPS, lanes.nodes + 2)
     random = np.random.default_rng(0)
     chose = random.random((STEPS + 2, LANES)) < 0.6
     chose[:, 0] = False  # a lane that never came to a choice

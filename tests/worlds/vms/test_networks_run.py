@@ -15,7 +15,6 @@ pytest.importorskip("torch", reason="needs the extra learn")
 
 from proreus.learning.gradient_run import STATE, GradientRun, UpdateReport
 from proreus.learning.learner import GradientLearner
-from proreus.learning.ppo import PPOConfig
 from proreus.learning.qmix import QMIXConfig
 from proreus.learning.run import Task, descend
 from proreus.learning.run_folder import read_journal
@@ -29,7 +28,7 @@ from proreus.worlds.vms.simulation.world import SCENARIOS, with_servers
 from proreus.worlds.vms.training import evaluation
 from proreus.worlds.vms.training.evaluation import VmsLaneLessons, VmsLessons, VmsSchool
 from proreus.worlds.vms.training.lanes import BatchedVms, BatchSettings, VmRowLanes
-from proreus.worlds.vms.training.torch_learners import DDQN, PPO, QMIX, VmsDDQNConfig
+from proreus.worlds.vms.training.torch_learners import DDQN, PPO, QMIX, VmsDDQNConfig, VmsPPOConfig
 from proreus.worlds.vms.training.training_trace import TrainingTrace
 
 TRACE = TrainingTrace(machines=3_000, seed=4)
@@ -37,11 +36,14 @@ SCENARIO = VmScenario("waiting@2", with_servers(SCENARIOS["waiting"], 2))
 LESSONS = VmsLaneLessons(lanes=4, validation_starts=6, evaluate_every=2, limit=120)
 SCHOOL = VmsSchool(TRACE, SCENARIO.options, LESSONS)
 VMS_LESSONS = tuple(item.name for item in fields(VmsLessons))
-LEARNERS: dict[type, GradientLearner] = {QMIXConfig: QMIX, PPOConfig: PPO, VmsDDQNConfig: DDQN}
+LEARNERS: dict[type, GradientLearner] = {QMIXConfig: QMIX, VmsPPOConfig: PPO, VmsDDQNConfig: DDQN}
 CONFIGS: dict[str, Any] = {
     # The memory is full and forgets before the end; the third update is in the middle of runs.
     "qmix": QMIXConfig(steps=192, chunk=8, n_step=4, updates=2, batch_size=16, capacity=80, hidden=8, seed=3),
-    "ppo": PPOConfig(steps=192, rollout_steps=8, epochs=2, minibatches=2, hidden=8, seed=3),
+    "ppo": VmsPPOConfig(steps=192, rollout_steps=8, epochs=2, minibatches=2, hidden=8, seed=3),
+    "ppo on the device": VmsPPOConfig(
+        steps=192, rollout_steps=8, epochs=2, minibatches=2, hidden=8, seed=3, worlds="device"
+    ),
     "ddqn": VmsDDQNConfig(
         steps=180, report_every=30, hidden=8, warm_up=20, batch_size=16, capacity=80, target_every=9, seed=3
     ),
@@ -98,7 +100,8 @@ def test_a_resumed_run_is_the_unbroken_one_bit_for_bit(algorithm: str, tmp_path:
     )
     assert str(one) == str(other)  # NaN is not equal to itself
     card = load_checkpoint(whole / "best", VERSION).card
-    assert (card.world, card.algorithm, card.trained_on) == ("vms", algorithm, ("waiting@2",))
+    name = LEARNERS[type(CONFIGS[algorithm])].algorithm
+    assert (card.world, card.algorithm, card.trained_on) == ("vms", name, ("waiting@2",))
     # The journal holds the gain that the best checkpoint has where it plays as a policy.
     judged = max(entry["validation"]["waiting@2"] for entry in read_journal(whole) if entry["validation"])
     assert judged == pytest.approx(SCHOOL.gain(rule_policy(str(whole))))
@@ -175,7 +178,7 @@ def test_a_captured_batch_goes_on_as_if_nothing_had_happened() -> None:
 def test_numbers_that_are_none_end_the_run_in_words(algorithm: str, tmp_path: Path) -> None:
     """Whichever comes first: the next loss, or the judgement of weights that overflowed."""
     wild = replace(CONFIGS[algorithm], learning_rate=1e30)
-    with pytest.raises(WorkError, match=f"{algorithm}: .*a lower learning rate"):
+    with pytest.raises(WorkError, match=f"{LEARNERS[type(wild)].algorithm}: .*a lower learning rate"):
         train(tmp_path / "run", wild)
 
 

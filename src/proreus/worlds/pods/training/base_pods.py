@@ -88,17 +88,23 @@ def _censored(work: F64, arrival: F64) -> F64:
     return np.where(ended, work, max(float(work[ended].max()), float(arrival[-1] - arrival[0]), 1.0))
 
 
-def why_on_the_host(workloads: Sequence[Compiled]) -> str | None:
-    """Which rules of the workloads the lanes on a device do not have, in one line; None: they have all."""
+def why_on_the_host(workloads: Sequence[Compiled], *, evicts: bool = True) -> str | None:
+    """Which rules of the workloads the lanes on a device do not have, in one line; None: they have all.
+
+    evicts: whether a device is to say, too, whom to evict where no scorer says from which node.
+    """
     for each in workloads:
-        terms = each.cluster.terms
+        terms, classes = each.cluster.terms, each.cluster.classes
+        preempting = classes.may_preempt & (classes.priority > min(int(classes.priority.min(initial=0)), 0))
         for there, what in (
             (bool(each.workload.ticked), "runs by ticks"),
-            (each.cluster.classes.port.size > 0, "has pods with host ports"),
+            (classes.port.size > 0, "has pods with host ports"),
             (terms.need.size > 0, "has pods with required affinity"),
             (bool(terms.spread_hard.any()), "has hard topology spread constraints"),
+            (not evicts and bool(preempting.any()), "has pods that preempt others"),
         ):
             if there:
                 name = each.workload.name
-                return f"workload {name} {what}, which lanes on a device do not play: use --worlds host"
+                how = "--worlds host" if evicts else "--device cpu"
+                return f"workload {name} {what}, which lanes on a device do not play: use {how}"
     return None

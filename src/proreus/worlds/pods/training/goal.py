@@ -6,7 +6,7 @@ much better they are than that rule: FGD where there are GPUs, else best fit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +15,7 @@ import numpy as np
 
 from proreus.contract.lanes import Arrays
 from proreus.kernels.arrays import F64
+from proreus.learning.device import Device
 from proreus.learning.es import check_search
 from proreus.learning.evaluation import confirming
 from proreus.learning.settings import at_least_one
@@ -39,6 +40,8 @@ from proreus.worlds.pods.training.evaluation import compiled_workload
 START_RULE, WITHOUT_GPUS = "fgd", "best_fit"
 Cell = tuple[PodScenario, int]
 """A scenario of a part, and a seed."""
+Rater = Callable[[Sequence[LinearScorer], Sequence[Cell]], list[list[float]]]
+"""What each scorer comes to on each cell."""
 _KINDS, _FEATURES = len(POD_KINDS), len(PAIR_FEATURES)
 
 
@@ -70,6 +73,9 @@ class ESConfig:
     """What to improve: more of it, or less where less is better."""
     seed: int = 0
     """Of the search; the same seed gives the same result."""
+    device: Device = "cpu"
+    """Where members are rated: on the host's cores, or all at once on a GPU. auto: there, where there is one
+    that knows the measure (an allocation) and all rules of the workloads."""
 
     def __post_init__(self) -> None:
         check_search(self)
@@ -112,8 +118,10 @@ class PodsGoal:
         config: ESConfig,
         scenarios: Sequence[PodScenario],
         pool: Executor,
+        rater: Rater | None = None,
     ) -> None:
-        self._pool, self._config = pool, config
+        """rater: plays whole populations elsewhere; None: members on the workers of the pool."""
+        self._pool, self._config, self._rater = pool, config, rater
         self._train = [scenario.of_part("train") for scenario in scenarios]
         self._trials = [scenario for scenario in self._train for _ in range(config.episodes)]
         self._valid = [scenario.of_part("valid") for scenario in scenarios]
@@ -156,6 +164,11 @@ class PodsGoal:
         missing = [cell for cell in cells if cell not in self._rule]
         for cell, value in zip(missing, self._run([(*cell, None) for cell in missing]), strict=True):
             self._rule[cell] = value
+        if self._rater is not None:
+            rated = self._rater(members, cells)
+            return [
+                [value - self._rule[cell] for value, cell in zip(row, cells, strict=True)] for row in rated
+            ]
         values = iter(self._run([(*cell, member) for member in members for cell in cells]))
         return [[next(values) - self._rule[cell] for cell in cells] for _ in members]
 

@@ -26,9 +26,15 @@ from proreus.worlds.pods.scenarios import PodScenario
 from proreus.worlds.pods.training.base_pods import why_on_the_host
 from proreus.worlds.pods.training.batched_lanes import BatchedPods, BatchOptions
 from proreus.worlds.pods.training.distributed import lanes_of
-from proreus.worlds.pods.training.evaluation import Lessons, confirmed_gains, gains, training_workloads
+from proreus.worlds.pods.training.evaluation import (
+    Lessons,
+    compiled_workload,
+    confirmed_gains,
+    gains,
+    training_workloads,
+)
 from proreus.worlds.pods.training.fused_ppo import FusedPPOConfig, fused_ppo
-from proreus.worlds.pods.training.goal import START_RULE, ESConfig, PodsGoal
+from proreus.worlds.pods.training.goal import START_RULE, ESConfig, PodsGoal, Rater
 
 _STEEPNESS = 0.5  # small enough for tanh to be nearly linear over the feature's range
 _SHARPNESS = 300.0  # how strongly the first policy follows the rule: near ties stay open
@@ -51,7 +57,25 @@ class PPOLessons(Lessons):
 
 def _goal(scenarios: Sequence[PodScenario], config: ESConfig, pool: Executor) -> PodsGoal:
     warm_up()  # before worker processes want them all at one time
-    return PodsGoal(config, scenarios, pool)
+    return PodsGoal(config, scenarios, pool, rater_of(config, scenarios))
+
+
+def rater_of(config: ESConfig, scenarios: Sequence[PodScenario]) -> Rater | None:
+    """Where the whole population plays at once; None: on the workers. Torch is imported for a GPU alone."""
+    if not uses_cuda(config.device):
+        return None
+    from proreus.worlds.pods.training.device.population import RATED, PopulationRater
+
+    reason = why_on_the_host(
+        [compiled_workload(each.of_part("train"), 0) for each in scenarios], evicts=False
+    )
+    if config.measure not in RATED:
+        reason = f"--measure {config.measure} is taken on the host's cores: use --device cpu"
+    if reason is None:
+        return PopulationRater("cuda", config.measure)
+    if config.device == "cuda":
+        raise UsageError(reason)
+    return None
 
 
 def _train(

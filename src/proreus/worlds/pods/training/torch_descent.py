@@ -20,10 +20,10 @@ from torch import Tensor
 
 from proreus.kernels.arrays import F32, F64, I64
 from proreus.learning.clipped_loss import LossTerms, Taken, clipped_terms
+from proreus.learning.tensor_lanes.cuda_graphs import replayed
 from proreus.model.errors import WorkError
 from proreus.worlds.pods.policies.scorer import MAY_DELAY, MAY_REJECT
 from proreus.worlds.pods.policies.torch_networks import bids_of, parts_of
-from proreus.worlds.pods.training.cuda_graphs import replayed
 from proreus.worlds.pods.training.rollout import Rollout
 from proreus.worlds.pods.training.torch_adam import CLIP, LENGTH, TorchAdam
 

@@ -11,7 +11,7 @@ mean of the population is judged on the validation part. The test part is never 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Literal, assert_never
@@ -20,6 +20,7 @@ import numpy as np
 
 from proreus.contract.lanes import Arrays
 from proreus.kernels.arrays import F64, I64
+from proreus.learning.device import Device
 from proreus.learning.es import check_search
 from proreus.learning.settings import at_least_one
 from proreus.model.errors import UsageError
@@ -27,7 +28,7 @@ from proreus.worlds.vms.encoding.figures import Stage
 from proreus.worlds.vms.encoding.gaps import GAP_FEATURES
 from proreus.worlds.vms.encoding.place import FEATURES
 from proreus.worlds.vms.model import Full
-from proreus.worlds.vms.play import brief_runs, briefly
+from proreus.worlds.vms.play import RUN_PLACED, brief_runs, briefly
 from proreus.worlds.vms.policies.adaptive import by_load
 from proreus.worlds.vms.policies.catalogue import rule_policy
 from proreus.worlds.vms.policies.columns import GAPS, LEARNED, WORST_FIT
@@ -57,6 +58,8 @@ _STEEP, _STEEP_GAPS = 10.0, 3.0
 Weighs = Literal["places", "gaps"]
 Planned = list[tuple[TrainingTrace, VmRuns]]
 """Runs on one size of cluster, by trace."""
+Rater = Callable[[Sequence[F64], Planned], list[F64]]
+"""What every run came to, [start, 3], of each vector of weights."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,9 @@ class VmsESConfig:
     """What to make better: the logarithm of the deciding measure, or ("trimmed") the measure itself."""
     seed: int = 1
     """Seed of the search."""
+    device: Device = "cpu"
+    """Where members are rated: on the host's cores, or all at once on a GPU. auto: there, where there is one
+    and it has the scorer (`weighs` places, for both stages)."""
 
     def __post_init__(self) -> None:
         check_search(self)
@@ -107,11 +113,17 @@ class VmsGoal:
     """Plays weight vectors on workers, each size of cluster by itself."""
 
     def __init__(
-        self, config: VmsESConfig, trace: TrainingTrace, options: VmsOptions, pool: Executor
+        self,
+        config: VmsESConfig,
+        trace: TrainingTrace,
+        options: VmsOptions,
+        pool: Executor,
+        rater: Rater | None = None,
     ) -> None:
+        """rater: plays whole populations elsewhere; None: members on the workers of the pool."""
         if trace.file is not None and config.traces > 1:
             raise UsageError(f"traces: {config.traces} are for generated machines; a recorded trace is one")
-        self._config, self._trace, self._pool = config, trace, pool
+        self._config, self._trace, self._pool, self._rater = config, trace, pool, rater
         self._sizes = [with_servers(options, count) for count in config.servers] or [options]
         if config.stage != "both" and options.full != "reject":
             raise UsageError(f"stage: {config.stage} means something where machines are turned away alone")
@@ -188,6 +200,11 @@ class VmsGoal:
 
     def _runs(self, members: Sequence[F64], planned: Sequence[Planned]) -> tuple[list[list[F64]], int]:
         """(what every run came to, [start, 3], of each member and size; decisions made)."""
+        if self._rater is not None:
+            weights = [self._scorer(member).weights for member in members]
+            by_size = [self._rater(weights, of_size) for of_size in planned]
+            placed = sum(float(rows[:, RUN_PLACED].sum()) for of_size in by_size for rows in of_size)
+            return [list(of_member) for of_member in zip(*by_size, strict=True)], int(placed)
         jobs = [
             [
                 [
@@ -207,6 +224,13 @@ class VmsGoal:
         results = [[[job.result() for job in of_size] for of_size in of_member] for of_member in jobs]
         rows = [[np.concatenate([run for run, _ in of_size]) for of_size in member] for member in results]
         return rows, sum(made for member in results for of_size in member for _, made in of_size)
+
+
+def why_on_the_host(config: VmsESConfig) -> str | None:
+    """What of the settings no device has, in one line; None: it has all."""
+    if config.weighs != "places":
+        return "--device: a scorer of gaps is rated on the host's cores; use cpu"
+    return None if config.stage == "both" else f"--device: stage {config.stage} is for the host's cores"
 
 
 def _ruled(planned: Planned) -> list[F64]:

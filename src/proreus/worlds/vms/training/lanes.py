@@ -33,10 +33,10 @@ from proreus.worlds.vms.simulation.world import (
 from proreus.worlds.vms.state.observation import demand
 from proreus.worlds.vms.state.servers import first_place, tightest_place
 
-_TRIES = 1000
-_LANES_APART = 1_000_003
+TRIES = 1000
+LANES_APART = 1_000_003
 """Between the seeds of two batches: no batch has as many lanes."""
-_NO_CHOICE = "no start of the range leads to a choice: does the cluster fit any machine?"
+NO_CHOICE = "no start of the range leads to a choice: does the cluster fit any machine?"
 
 
 @dataclass(frozen=True)
@@ -158,21 +158,21 @@ class BatchedVms:
     def reseed(self, seed: int) -> None:
         """Draw the starts from now on as a new batch of that seed would."""
         lanes = np.arange(len(self))
-        self._starts.rng[:, 0] = (lanes + seed * _LANES_APART).astype(np.uint64)
+        self._starts.rng[:, 0] = (lanes + seed * LANES_APART).astype(np.uint64)
 
     def reset_some(self, seeds: Mapping[int, int]) -> VmSteps:
         """Some lanes at the first choice of a new run, each as the first lane of a batch of its seed."""
         for lane, seed in seeds.items():
-            self._starts.rng[lane, 0] = np.uint64(seed * _LANES_APART)
+            self._starts.rng[lane, 0] = np.uint64(seed * LANES_APART)
             if not start_one(self.work, self.lanes, self._starts, self._handle, lane):
-                raise UsageError(_NO_CHOICE)
+                raise UsageError(NO_CHOICE)
         return self._steps
 
     def reset(self) -> VmSteps:
         """Every lane at the first choice of a new run."""
         lost = start_all(self.work, self.lanes, self._starts, self._handle)
         if lost >= 0:
-            raise UsageError(_NO_CHOICE)
+            raise UsageError(NO_CHOICE)
         return self._steps
 
     def step(self, actions: I64) -> VmSteps:
@@ -230,7 +230,7 @@ class VmRowLanes:
 
     def __init__(self, batch: BatchedVms, ending_cost: float = 0.0) -> None:
         self.batch = batch
-        self._ending_cost = ending_cost
+        self.ending_cost = ending_cost
         self._size = numa_size(batch.options.servers)
 
     def __len__(self) -> int:
@@ -249,10 +249,10 @@ class VmRowLanes:
         """One choice of every run."""
         steps = self.batch.step(chosen)
         rewards = own = steps.rewards.copy()
-        if self._ending_cost > 0.0:
+        if self.ending_cost > 0.0:
             # Whoever has placed as many machines as a run has at most did not end for want of room.
             full = steps.ended & (steps.placed != self.batch.settings.limit)
-            rewards = -self._ending_cost * full.astype(np.float64)
+            rewards = -self.ending_cost * full.astype(np.float64)
         return Steps(self._choices(steps), rewards, steps.ended.copy(), own)
 
     def capture(self) -> Arrays:
@@ -319,7 +319,7 @@ def _first_illegal(lanes: VmLanes, screen: Screen, actions: I64) -> int:
 @compiled
 def _start(work: VmWork, lanes: VmLanes, starts: Starts, lane: int) -> bool:
     """Begin a run at a start drawn from the range; false where none of many leads to a choice."""
-    for _ in range(_TRIES):
+    for _ in range(TRIES):
         machine = _draw(starts, lane)
         limit = starts.limit[0]
         if starts.length.size:

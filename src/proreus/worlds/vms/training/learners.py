@@ -6,18 +6,34 @@ from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 
+from proreus.learning.device import uses_cuda
 from proreus.learning.learner import Configs, EvolutionLearner
 from proreus.learning.run_folder import RunIdentity, WrittenScenario
+from proreus.model.errors import UsageError
 from proreus.worlds.vms.encoding.place import VERSION
 from proreus.worlds.vms.policies.experts import SCORER_VERSIONS
 from proreus.worlds.vms.scenarios import VmScenario
-from proreus.worlds.vms.training.goal import VmsESConfig, VmsGoal
+from proreus.worlds.vms.training.goal import Rater, VmsESConfig, VmsGoal, why_on_the_host
 from proreus.worlds.vms.training.training_trace import the_one, training_trace
 
 
 def _goal(scenarios: Sequence[VmScenario], config: VmsESConfig, pool: Executor) -> VmsGoal:
     scenario = the_one(scenarios)
-    return VmsGoal(config, training_trace(scenario), scenario.options, pool)
+    return VmsGoal(config, training_trace(scenario), scenario.options, pool, rater_of(config))
+
+
+def rater_of(config: VmsESConfig) -> Rater | None:
+    """Where the whole population plays at once; None: on the workers. Torch is imported for a GPU alone."""
+    if not uses_cuda(config.device):
+        return None
+    reason = why_on_the_host(config)
+    if reason is not None:
+        if config.device == "cuda":
+            raise UsageError(reason)
+        return None
+    from proreus.worlds.vms.training.device.population import PopulationRater
+
+    return PopulationRater("cuda")
 
 
 @dataclass(frozen=True, kw_only=True)

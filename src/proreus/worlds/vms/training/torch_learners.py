@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal, assert_never
 
 from torch import nn
 
@@ -21,9 +22,10 @@ from proreus.learning.learner_state import (
     first_network,
     weights_of,
 )
-from proreus.learning.ppo import PPOConfig, ppo
+from proreus.learning.ppo import PPOConfig, ppo, updates_of
 from proreus.learning.qmix import QMIXConfig, qmix
 from proreus.learning.step import Update
+from proreus.learning.tensor_ppo import TensorPPOLearner
 from proreus.model.errors import WorkError
 from proreus.policies.networks.bidder import bidder_of
 from proreus.policies.networks.q_network import QNetwork
@@ -34,7 +36,9 @@ from proreus.worlds.vms.policies.bidder import SIZES
 from proreus.worlds.vms.policies.columns import BIDDING
 from proreus.worlds.vms.policies.policy import VmRulePolicy
 from proreus.worlds.vms.scenarios import VmScenario
+from proreus.worlds.vms.training.device.lanes import VmDeviceLanes
 from proreus.worlds.vms.training.evaluation import VmsLaneLessons, VmsLessons, school_of
+from proreus.worlds.vms.training.lanes import VmRowLanes
 from proreus.worlds.vms.training.training_trace import the_one
 
 
@@ -54,6 +58,33 @@ class VmsDDQNConfig(DDQNConfig):
     """Decisions before the first update."""
     update_every: int = 8
     """Decisions per update."""
+
+
+@dataclass(frozen=True)
+class VmsPPOConfig(PPOConfig):
+    """Settings of PPO over servers."""
+
+    worlds: Literal["auto", "host", "device"] = "auto"
+    """Where the runs play: on the host, or in torch on the network's device. auto: with the network on a GPU,
+    else on the host."""
+
+
+def _ppo(config: VmsPPOConfig, lanes: VmRowLanes, saved: Arrays | None) -> Iterator[Update]:
+    """PPO over runs on the host or on the device."""
+    match config.worlds:
+        case "host":
+            there = False
+        case "device":
+            there = True
+        case "auto":
+            there = config.device.startswith("cuda")
+        case unknown:
+            assert_never(unknown)
+    if not there:
+        yield from ppo(config, lanes, saved)
+        return
+    learner = TensorPPOLearner(config, VmDeviceLanes(lanes, config.device))
+    yield from updates_of(learner, config, len(lanes), saved)
 
 
 def _learner(
@@ -124,7 +155,10 @@ QMIX = _learner(
 )
 # It scales what it learns from by itself, and was seen to learn more steadily from the scenario's reward.
 PPO = _learner(
-    ("ppo", "actor", "a network that bids"), (PPOConfig(), VmsLaneLessons(ending_cost=0.0)), ActorCritic, ppo
+    ("ppo", "actor", "a network that bids"),
+    (VmsPPOConfig(), VmsLaneLessons(ending_cost=0.0)),
+    ActorCritic,
+    _ppo,
 )
 DDQN = _learner(
     ("ddqn", "q", "a network that values every place"), (VmsDDQNConfig(), VmsLessons()), QNetwork, ddqn

@@ -7,12 +7,13 @@ P most pods of an episode; other letters as in `tables`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from proreus.worlds.pods.training.device.gather import reset
+from proreus.learning.tensor_lanes.columns import named_columns, write_back
+from proreus.learning.tensor_lanes.gather import reset
 from proreus.worlds.pods.training.device.tables import Tables
 
 # Where a pod is in its life; GONE: done, rejected or failed.
@@ -111,18 +112,11 @@ class LaneState:
 
     def commit(self, work: LaneState) -> None:
         """Write the figures of a working state back to where they belong."""
-        for column in fields(LaneColumns):
-            before, after = getattr(self.lanes, column.name), getattr(work.lanes, column.name)
-            if after is not before:
-                before.copy_(after)
+        write_back(self.lanes, work.lanes)
 
     def named(self) -> dict[str, Tensor]:
         """All columns by their names."""
-        return {
-            f"{part}.{column.name}": getattr(getattr(self, part), column.name)
-            for part in ("pods", "nodes", "lanes")
-            for column in fields(getattr(self, part))
-        }
+        return named_columns(self)
 
 
 def new_state(tables: Tables, rng: Tensor) -> LaneState:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from proreus.learning.tensor_lanes.gather import at, first_by, put, reset
+from proreus.learning.tensor_lanes.splitmix import ahead, next_below
 from proreus.worlds.pods.simulation.world import PodsOptions
 from proreus.worlds.pods.training.device.columns import (
     ACTIVE,
@@ -30,9 +32,7 @@ from proreus.worlds.pods.training.device.columns import (
     empty_clusters,
 )
 from proreus.worlds.pods.training.device.filters import has_devices, has_room
-from proreus.worlds.pods.training.device.gather import at, first_by, put, reset
 from proreus.worlds.pods.training.device.placement import expect, take_off
-from proreus.worlds.pods.training.device.splitmix import ahead, next_below
 from proreus.worlds.pods.training.device.tables import Tables
 
 _FIRST_BACKOFF, _LONGEST_BACKOFF = 1.0, 10.0
@@ -68,7 +68,7 @@ def stamp(work: LaneState, where: Tensor, pod: Tensor) -> None:
 def enqueue(work: LaneState, where: Tensor, pod: Tensor) -> None:
     """A pod that is new to the queue."""
     stamp(work, where, pod)
-    put(work.pods.status, pod, torch.full_like(pod, ACTIVE), where)
+    put(work.pods.status, pod, ACTIVE, where)
     work.lanes.waiting = work.lanes.waiting + where
     work.lanes.eligible = work.lanes.eligible + where
 
@@ -96,8 +96,8 @@ def begin_episodes(tables: Tables, rules: LaneRules, work: LaneState) -> None:
     for name in _OF_AN_EPISODE:
         column = getattr(lanes, name)
         wide = new.reshape(-1, *[1] * (column.dim() - 1))
-        setattr(lanes, name, torch.where(wide, torch.zeros_like(column), column))
-    lanes.phase = torch.where(new, HAND_OUT, lanes.phase)
+        setattr(lanes, name, column.masked_fill(wide, 0))
+    lanes.phase = lanes.phase.masked_fill(new, HAND_OUT)
 
 
 _OF_AN_EPISODE = (
@@ -140,7 +140,7 @@ def _move_clocks(tables: Tables, rules: LaneRules, work: LaneState) -> None:
         moving, lanes.presence + (lanes.waiting + lanes.running) * passed, lanes.presence
     )
     lanes.clock = torch.where(moving, torch.maximum(time, lanes.clock), lanes.clock)
-    lanes.phase = torch.where(moving, DEPART, lanes.phase)
+    lanes.phase = lanes.phase.masked_fill(moving, DEPART)
 
     if rules.completion:
         _pay_for_time(tables, work, over)
@@ -150,7 +150,7 @@ def _move_clocks(tables: Tables, rules: LaneRules, work: LaneState) -> None:
     lanes.ended_total = lanes.ended_total + torch.where(first, lanes.total, 0.0)
     lanes.ended = lanes.ended | over
     lanes.empty = lanes.empty + over
-    lanes.phase = torch.where(over, NEW_EPISODE, lanes.phase)
+    lanes.phase = lanes.phase.masked_fill(over, NEW_EPISODE)
 
 
 def _pay_for_time(tables: Tables, work: LaneState, where: Tensor) -> None:
@@ -244,9 +244,9 @@ def _arrive(tables: Tables, rules: LaneRules, work: LaneState) -> None:
     done = (lanes.phase == ARRIVE) & (lanes.arrival > lanes.clock)
     if not rules.options.drop_failures or rules.may_delay:
         back = (pods.status == BACKING_OFF) & (pods.when <= lanes.clock[:, None]) & done[:, None]
-        pods.status.copy_(torch.where(back, ACTIVE, pods.status))
+        pods.status.masked_fill_(back, ACTIVE)
         lanes.eligible = lanes.eligible + back.sum(1)
-    lanes.phase = torch.where(done, HAND_OUT, lanes.phase)
+    lanes.phase = lanes.phase.masked_fill(done, HAND_OUT)
 
 
 def _hand_out(tables: Tables, rules: LaneRules, work: LaneState) -> None:
@@ -263,10 +263,10 @@ def _hand_out(tables: Tables, rules: LaneRules, work: LaneState) -> None:
         pods.ticket,
     )
     _, pod = first_by(among, keys)
-    put(pods.status, pod, torch.full_like(pod, DECIDING), handing)
+    put(pods.status, pod, DECIDING, handing)
     lanes.pod = torch.where(handing, pod, lanes.pod)
     lanes.waiting = lanes.waiting - handing.long()
     lanes.eligible = lanes.eligible - handing.long()
     if rules.completion:
         _pay_for_time(tables, work, handing)
-    lanes.phase = torch.where(handing, DECIDE, lanes.phase)
+    lanes.phase = lanes.phase.masked_fill(handing, DECIDE)

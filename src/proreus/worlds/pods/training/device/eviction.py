@@ -10,6 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from proreus.learning.tensor_lanes.gather import at, first_by, put
 from proreus.worlds.pods.training.device.columns import (
     CALLED,
     CANDIDATE,
@@ -29,7 +30,6 @@ from proreus.worlds.pods.training.device.columns import (
 )
 from proreus.worlds.pods.training.device.events import LaneRules, earn, enqueue, wake
 from proreus.worlds.pods.training.device.filters import has_devices, has_room, lower_than, tightest_devices
-from proreus.worlds.pods.training.device.gather import at, first_by, put
 from proreus.worlds.pods.training.device.placement import bits_of, expect, place, take_off
 from proreus.worlds.pods.training.device.tables import Tables
 
@@ -52,7 +52,7 @@ def begin_eviction(tables: Tables, work: LaneState, where: Tensor, node: Tensor)
     }
     for name, column in without.items():
         setattr(lanes, name, torch.where(chosen, column, getattr(lanes, name)))
-    lanes.change = torch.where(where, 0, lanes.change)
+    lanes.change = lanes.change.masked_fill(where, 0)
     lanes.phase = torch.where(where, MARK if lanes.taken.shape[1] else SPARE, lanes.phase)
 
 
@@ -85,8 +85,8 @@ def evict(tables: Tables, rules: LaneRules, work: LaneState) -> None:
     _spare(tables, work, sparing & there, pod)
     _take_off(tables, rules, work, taking & there, pod)
     _finish(tables, rules, work, taking & ~there)
-    lanes.phase = torch.where(marking & ~there, SPARE, lanes.phase)
-    lanes.phase = torch.where(sparing & ~there, TAKE_OFF, lanes.phase)
+    lanes.phase = lanes.phase.masked_fill(marking & ~there, SPARE)
+    lanes.phase = lanes.phase.masked_fill(sparing & ~there, TAKE_OFF)
 
 
 def _mark(tables: Tables, work: LaneState, where: Tensor, pod: Tensor) -> None:
@@ -134,14 +134,14 @@ def _take_off(tables: Tables, rules: LaneRules, work: LaneState, where: Tensor, 
     c = at(pods.pod_class, pod)
     take_off(tables, work, where, pod)
     lanes.change = lanes.change - torch.where(where, tables.classes.measured[c], 0)
-    put(pods.mark, pod, torch.full_like(pod, UNMARKED), where)
+    put(pods.mark, pod, UNMARKED, where)
     put(pods.attempts, pod, torch.zeros_like(pod), where)
     if rules.options.requeue_evicted:
         enqueue(work, where, pod)
     else:
         expect(tables, work, c, -where.long())
     called = tables.classes.excludes[c].gather(1, pods.pod_class) & (pods.status == POOLED)
-    pods.mark.copy_(torch.where(called & where[:, None], CALLED, pods.mark))
+    pods.mark.masked_fill_(called & where[:, None], CALLED)
 
 
 def _finish(tables: Tables, rules: LaneRules, work: LaneState, where: Tensor) -> None:
@@ -158,8 +158,8 @@ def _finish(tables: Tables, rules: LaneRules, work: LaneState, where: Tensor) ->
         change = lanes.change + tables.classes.measured[c]
         earn(work, where, change / tables.lanes.reward_scale)
     if rules.options.drop_failures:
-        work.pods.mark.copy_(torch.where(where[:, None], UNMARKED, work.pods.mark))
+        work.pods.mark.masked_fill_(where[:, None], UNMARKED)
     else:
         wake(tables, rules, work, where, node, None)
     lanes.earned_until = torch.where(where, lanes.presence, lanes.earned_until)
-    lanes.phase = torch.where(where, HAND_OUT, lanes.phase)
+    lanes.phase = lanes.phase.masked_fill(where, HAND_OUT)

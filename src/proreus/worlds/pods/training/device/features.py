@@ -22,7 +22,7 @@ from proreus.worlds.pods.encoding.context import (
 )
 from proreus.worlds.pods.training.device.columns import LaneState
 from proreus.worlds.pods.training.device.filters import has_devices, tightest_devices
-from proreus.worlds.pods.training.device.fragments import fragments, fragments_by_device
+from proreus.worlds.pods.training.device.fragments import Fragments, fragments, fragments_by_device
 from proreus.worlds.pods.training.device.tables import STATIC_CONTEXT, Tables
 
 _NETWORK, _DISK = 4, 5
@@ -30,6 +30,12 @@ _NETWORK, _DISK = 4, 5
 
 def pair_features(tables: Tables, work: LaneState, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """(float32[E, N, F], device masks [E, N], fragmentation now float64[E]) of class c, [E], on all nodes."""
+    columns, devices, fragmented = pair_columns(tables, work, c)
+    return torch.stack(columns, 2).float(), devices, fragmented
+
+
+def pair_columns(tables: Tables, work: LaneState, c: Tensor) -> tuple[list[Tensor], Tensor, Tensor]:
+    """The same with the features in double precision: [F] of float64[E, N]."""
     nodes, classes, lanes = work.nodes, tables.classes, tables.lanes
     allocatable, request = lanes.allocatable, classes.request[c][:, None]
     after = nodes.free - request
@@ -60,7 +66,7 @@ def pair_features(tables: Tables, work: LaneState, c: Tensor) -> tuple[Tensor, T
     devices, fragmented = torch.zeros_like(nodes.pods), torch.zeros_like(largest)
     if tables.gpus:
         devices, fragmented = _gpu_features(tables, work, c, out)
-    return torch.stack(out, 2).float(), devices, fragmented
+    return out, devices, fragmented
 
 
 def _gpu_features(tables: Tables, work: LaneState, c: Tensor, out: list[Tensor]) -> tuple[Tensor, Tensor]:
@@ -76,8 +82,9 @@ def _gpu_features(tables: Tables, work: LaneState, c: Tensor, out: list[Tensor])
     chosen = _devices_for(tables, work, c, cpu_after)
     left_after = left - chosen * milli[..., None]
     device_left = (left_after * chosen).sum(-1)
-    before = fragments(typical, model, cpu_before, left)
-    after = fragments(typical, model, cpu_after, left_after)
+    states = torch.stack([cpu_before, cpu_after]), torch.stack([left, left_after])
+    both = fragments(typical, model.expand_as(states[0]), *states)
+    before, after = (Fragments(*(column[k] for column in both)) for k in range(2))
     real = torch.arange(tables.gpus, device=c.device) < count[..., None]
     untouched = ((left_after == 1000) & real).sum(-1)
     opened = (chosen & (left == 1000)).sum(-1)

@@ -82,7 +82,5 @@ def tightest_devices(left: Tensor, num: Tensor, milli: Tensor) -> Tensor:
     places = torch.arange(gpus, device=left.device)
     fits = left >= milli.clamp(min=1)[..., None]
     key = torch.where(fits, left * gpus + places, 1 << 40)
-    before = torch.zeros_like(key)
-    for other in range(gpus):
-        before = before + (key[..., other : other + 1] < key)
+    before = (key[..., None, :] < key[..., None]).sum(-1)
     return fits & (before < num[..., None])

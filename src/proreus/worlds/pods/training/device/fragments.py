@@ -23,22 +23,47 @@ class Fragments(NamedTuple):
     for_room: Tensor
 
 
-def fragments(typical: TypicalTables, model: Tensor, cpu_free: Tensor, left: Tensor) -> Fragments:
-    """Of nodes with so much CPU and so much of each device left; left: [E, N, G], the others [E, N]."""
-    idle = left.sum(-1)
+class _Groups(NamedTuple):
+    """The groups of typical pods of every node's model, [Q, E, N] each."""
+
+    num: Tensor
+    milli: Tensor
+    whole: Tensor  # float64
+    mass: Tensor  # float64: of the group, those for whom the CPU is enough
+
+
+def _groups(typical: TypicalTables, model: Tensor, cpu_free: Tensor) -> _Groups:
     passed = torch.searchsorted(typical.threshold, cpu_free.contiguous(), right=True)
-    zero = torch.zeros_like(idle, dtype=torch.float64)
-    hosted, for_cpu, for_devices, for_room = zero, zero, zero, zero
-    for q in range(typical.num.shape[1]):
-        num, milli, whole = typical.num[model, q], typical.milli[model, q], typical.whole[model, q]
-        small = left < milli[..., None]
-        fits = (~small).sum(-1) >= num
-        too_small = (left * small).sum(-1)
-        mass = typical.mass[model, q, passed]
-        hosted = torch.where(fits, hosted + mass, hosted)
-        for_cpu = torch.where(fits, for_cpu + (whole - mass) * idle, for_cpu)
-        for_room = torch.where(fits, for_room + mass * too_small, for_room)
-        for_devices = torch.where(fits, for_devices, for_devices + whole * idle)
+    columns = (typical.num[model], typical.milli[model], typical.whole[model])
+    mass = typical.mass.transpose(1, 2)[model, passed]
+    return _Groups(*(column.movedim(-1, 0) for column in (*columns, mass)))
+
+
+def _summed(terms: Tensor) -> Tensor:
+    """[Q, ..] -> [..], one after the other: the order of the host's sum."""
+    total = terms[0]
+    for term in terms[1:]:
+        total = total + term
+    return total
+
+
+def fragments(typical: TypicalTables, model: Tensor, cpu_free: Tensor, left: Tensor) -> Fragments:
+    """Of nodes with so much CPU and so much of each device left; left: [.., N, G], the others [.., N]."""
+    idle, (num, milli, whole, mass) = left.sum(-1), _groups(typical, model, cpu_free)
+    small = left < milli[..., None]  # [Q, E, N, G]
+    fits = left.shape[-1] - small.sum(-1) >= num
+    too_small = (left * small).sum(-1)
+    hosted, for_cpu, for_room, for_devices = _summed(
+        torch.stack(
+            [
+                mass * fits,
+                (whole - mass) * idle * fits,
+                mass * too_small * fits,
+                whole * idle * ~fits,
+            ],
+            1,
+        )
+    )
     return Fragments(idle * (1.0 - hosted) + for_room, for_cpu, for_devices, for_room)
 
 
@@ -48,17 +73,13 @@ def fragments_by_device(
     """float64[E, N, G]: the whole if `milli`, [E, N], were taken of that device."""
     share = milli[..., None]
     idle = (left.sum(-1) - milli)[..., None]
-    passed = torch.searchsorted(typical.threshold, cpu_free.contiguous(), right=True)
-    hosted = torch.zeros_like(left, dtype=torch.float64)
-    unusable = torch.zeros_like(hosted)
-    for q in range(typical.num.shape[1]):
-        need = typical.milli[model, q][..., None]
-        small, small_after = left < need, left - share < need
-        held = left * small
-        fitting = (~small).sum(-1, keepdim=True) - (~small).long() + (~small_after).long()
-        too_small = held.sum(-1, keepdim=True) - held + (left - share) * small_after
-        fits = fitting >= typical.num[model, q][..., None]
-        mass = typical.mass[model, q, passed][..., None]
-        hosted = torch.where(fits, hosted + mass, hosted)
-        unusable = torch.where(fits, unusable + mass * too_small, unusable)
-    return torch.where(idle == 0, 0.0, idle * (1.0 - hosted) + unusable)
+    rest = left - share
+    num, need, _, mass = (column[..., None] for column in _groups(typical, model, cpu_free))
+    small, small_after = left < need, rest < need  # [Q, E, N, G]
+    held = left * small
+    # All devices but this one, and this one as it would be.
+    fitting = left.shape[-1] - small.sum(-1, keepdim=True) + small.long() - small_after.long()
+    too_small = held.sum(-1, keepdim=True) - held + rest * small_after
+    hosting = mass * (fitting >= num)
+    hosted, unusable = _summed(torch.stack([hosting, hosting * too_small], 1))
+    return (idle * (1.0 - hosted) + unusable).masked_fill(idle == 0, 0.0)

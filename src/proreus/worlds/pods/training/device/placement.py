@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from proreus.learning.tensor_lanes.gather import add, at, put
 from proreus.worlds.pods.training.device.columns import GONE, RUNNING, LaneState
-from proreus.worlds.pods.training.device.gather import add, at, put
 from proreus.worlds.pods.training.device.tables import Tables
 
 
@@ -21,7 +21,7 @@ def place(tables: Tables, work: LaneState, where: Tensor, node: Tensor, devices:
     pod = lanes.pod
     pace = at(tables.lanes.pace, node)
     end = lanes.clock + pace[:, 1] + at(pods.work, pod) / pace[:, 0]
-    put(pods.status, pod, torch.full_like(pod, RUNNING), where)
+    put(pods.status, pod, RUNNING, where)
     put(pods.node, pod, node, where)
     put(pods.devices, pod, devices, where)
     put(pods.since, pod, lanes.clock, where)
@@ -34,7 +34,7 @@ def place(tables: Tables, work: LaneState, where: Tensor, node: Tensor, devices:
 def take_off(tables: Tables, work: LaneState, where: Tensor, pod: Tensor) -> None:
     """A running pod leaves its node, in the lanes where it is said."""
     node = at(work.pods.node, pod)
-    put(work.pods.status, pod, torch.full_like(pod, GONE), where)
+    put(work.pods.status, pod, GONE, where)
     _shift(tables, work, pod, node, -where.long())
 
 
@@ -81,5 +81,5 @@ def _shift(tables: Tables, work: LaneState, pod: Tensor, node: Tensor, sign: Ten
 
 
 def _add_level(column: Tensor, node: Tensor, level: Tensor, value: Tensor) -> None:
-    lanes = torch.arange(column.shape[0], device=column.device)
-    column.index_put_((lanes, node, level), column[lanes, node, level] + value)
+    """column: [E, N, L, ..]"""
+    add(column.flatten(1, 2), node * column.shape[2] + level, value)

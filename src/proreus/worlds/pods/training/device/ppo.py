@@ -22,15 +22,16 @@ from proreus.contract.lanes import Arrays
 from proreus.kernels.arrays import F32
 from proreus.learning.clipped_loss import LossTerms, Taken, clipped_terms
 from proreus.learning.optimiser import linear
-from proreus.learning.returns import advantage_steps
 from proreus.learning.step import Update
+from proreus.learning.tensor_lanes.advantages import choice_advantages
+from proreus.learning.tensor_lanes.cuda_graphs import replayed
+from proreus.learning.tensor_lanes.rollout import DevicePlayer, DeviceRollout, Judged
+from proreus.learning.tensor_lanes.splitmix import ahead, bits
 from proreus.model.errors import UsageError, WorkError
 from proreus.worlds.pods.policies.scorer import initial_parameters
 from proreus.worlds.pods.policies.torch_networks import bids_of, parts_of
-from proreus.worlds.pods.training.cuda_graphs import replayed
 from proreus.worlds.pods.training.device.lanes import DeviceLanes
-from proreus.worlds.pods.training.device.rollout import DevicePlayer, DeviceRollout
-from proreus.worlds.pods.training.device.splitmix import ahead, bits
+from proreus.worlds.pods.training.device.step import Seen
 from proreus.worlds.pods.training.fused_ppo import FusedPPOConfig
 from proreus.worlds.pods.training.torch_adam import CLIP, LENGTH, TorchAdam
 
@@ -64,7 +65,7 @@ class DevicePPO:
         self._rng = torch.tensor([config.seed + 0x5EED], dtype=torch.int64, device=device)
         self._counts = np.zeros(2, dtype=np.int64)  # updates, choices learned from
         self._latest = np.array([math.nan])
-        self._player = DevicePlayer(lanes, self._adam.params, self._scale, steps)
+        self._player = DevicePlayer(lanes, judging(lanes, self._adam.params, self._scale), steps)
         wide = self._player.rollout.value.shape
         self._advantage = torch.zeros(wide, device=device)
         self._target = torch.zeros(wide, device=device)
@@ -143,12 +144,9 @@ class DevicePPO:
 
     def _ended_return(self) -> float:
         """Mean return of the episodes that ended in this update, else of those before."""
-        lanes = self.lanes.world.state.lanes
-        episodes = int(lanes.ended_episodes.sum())
+        episodes, total = self.lanes.world.ended_returns()
         if episodes:
-            self._latest[0] = float(lanes.ended_total.sum()) / episodes
-        for column in (lanes.ended_episodes, lanes.ended_length, lanes.ended_total):
-            column.zero_()
+            self._latest[0] = total / episodes
         return float(self._latest[0])
 
     def _shuffle(self) -> None:
@@ -201,7 +199,7 @@ class DevicePPO:
     def capture(self) -> Arrays:
         """Everything it takes to go on later exactly as if nothing had happened, lanes included."""
         rollout = self._player.rollout
-        under_way = {f"rollout.{name}": getattr(rollout, name) for name in vars(rollout)}
+        under_way = {f"rollout.{name}": column for name, column in rollout.columns().items()}
         tensors = {**self._changing(), **under_way}
         return {
             **{name: tensor.cpu().numpy().copy() for name, tensor in tensors.items()},
@@ -215,7 +213,7 @@ class DevicePPO:
         self.lanes.restore(saved)
         self._player.restart()
         rollout = self._player.rollout
-        under_way = {f"rollout.{name}": getattr(rollout, name) for name in vars(rollout)}
+        under_way = {f"rollout.{name}": column for name, column in rollout.columns().items()}
         for name, tensor in {**self._changing(), **under_way}.items():
             if name not in saved or saved[name].shape != tuple(tensor.shape):
                 raise WorkError(f"the saved state does not fit: {name}")
@@ -233,32 +231,21 @@ class DevicePPO:
         }
 
 
-def choice_advantages(rollout: DeviceRollout, weights: tuple[float, float]) -> tuple[Tensor, Tensor]:
-    """(float64[S, E], bool[S, E]): advantages of the choices, and which of them have led to another.
+def judging(lanes: DeviceLanes, params: Tensor, returns: Tensor) -> Callable[[Seen], Judged]:
+    """What the scorer makes of choices, with the parameters as they are when it is asked.
 
-    The choices of each lane are moved together, so that every one stands before the one that it led to; the
-    last of a lane is not learned from, it says what comes after the others. Weights: discount, lambda.
+    returns: float64[2], mean and spread of what values stand for.
     """
-    rows, lanes = rollout.chose.shape
-    place = torch.cumsum(rollout.chose, 0) - 1
-    aside = torch.where(rollout.chose, place, rows)  # a row behind the last takes what is no choice
-    last = rollout.chose.sum(0) - 1  # [E], -1 where there is none
+    heads = [lanes.world.rules.may_delay, lanes.world.rules.may_reject]
+    others = torch.tensor(heads, device=lanes.device).expand(len(lanes), 2)
 
-    def together(column: Tensor) -> Tensor:
-        room = torch.zeros((rows + 1, lanes), dtype=column.dtype, device=column.device)
-        return room.scatter_(0, aside, column)[:rows]
+    def judge(seen: Seen) -> Judged:
+        bids, of_heads, value = bids_of(parts_of(params), seen.rows, seen.legal, seen.context)
+        allowed = torch.cat([seen.legal, others], 1) | ~seen.ready[:, None]
+        logits = torch.cat([bids, of_heads], 1).masked_fill(~allowed, -math.inf)
+        return Judged(allowed, torch.log_softmax(logits, 1), value.double() * returns[1] + returns[0])
 
-    values, rewards, ended = (together(column) for column in (rollout.value, rollout.reward, rollout.ended))
-    final = values.gather(0, last.clamp(min=0)[None])
-    beyond = torch.arange(rows, device=place.device)[:, None] >= last
-    # From the last choice on nothing is a surprise: an end whose reward is what was thought of it.
-    values = torch.where(beyond, final, values)
-    rewards = torch.where(beyond, final, torch.roll(rewards, -1, 0))
-    ended = beyond | torch.roll(ended, -1, 0)
-    following = torch.cat([values, final], 0)
-    advantages = torch.stack(advantage_steps(rewards, ended, following, weights))
-    learned = rollout.chose & (place < last)
-    return advantages.gather(0, place.clamp(min=0)), learned
+    return judge
 
 
 def _moments(values: Tensor, counted: Tensor) -> tuple[Tensor, Tensor, Tensor]:

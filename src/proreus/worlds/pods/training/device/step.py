@@ -11,6 +11,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from proreus.learning.tensor_lanes.gather import at, put
+from proreus.learning.tensor_lanes.rollout import Told
+from proreus.learning.tensor_lanes.shown_lanes import HOLD
 from proreus.worlds.pods.training.device.columns import (
     BACKING_OFF,
     DECIDE,
@@ -30,12 +33,8 @@ from proreus.worlds.pods.training.device.events import (
 from proreus.worlds.pods.training.device.eviction import begin_eviction, evict
 from proreus.worlds.pods.training.device.features import context_features, pair_features
 from proreus.worlds.pods.training.device.filters import evictable_nodes, legal_nodes
-from proreus.worlds.pods.training.device.gather import at, put
 from proreus.worlds.pods.training.device.placement import expect, place
 from proreus.worlds.pods.training.device.tables import Tables
-
-HOLD = -1
-"""In place of an action: the lane stays at its choice."""
 
 
 class Seen(NamedTuple):
@@ -49,14 +48,6 @@ class Seen(NamedTuple):
     ready: Tensor  # bool[E] there is a choice; else nothing of this means anything
 
 
-class Told(NamedTuple):
-    """What the lanes that came to a choice in this step tell of the one before it."""
-
-    came: Tensor  # bool[E] they came to a choice in this step
-    reward: Tensor  # float64[E]
-    ended: Tensor  # bool[E]
-
-
 def step(
     tables: Tables, rules: LaneRules, state: LaneState, seen: Seen, action: Tensor, events: int
 ) -> tuple[Seen, Told]:
@@ -65,34 +56,45 @@ def step(
     `events`: how much may happen in a lane before the next look.
     """
     work = state.working()
-    _act(tables, rules, work, seen, action)
+    move(tables, rules, work, (seen, action), events)
+    now = look(tables, rules, work)
+    held = seen.ready & (action == HOLD)
+    came = now.ready & ~held
+    reward = torch.where(came, work.lanes.reward, 0.0)
+    told = Told(came, reward, came & work.lanes.ended, reward)
+    work.lanes.reward = work.lanes.reward.masked_fill(came, 0.0)
+    work.lanes.ended = work.lanes.ended & ~came
+    work.lanes.empty = work.lanes.empty.masked_fill(came, 0)
+    state.commit(work)
+    return now, told
+
+
+def move(tables: Tables, rules: LaneRules, work: LaneState, chosen: tuple[Seen, Tensor], events: int) -> None:
+    """Carry out what was chosen and let time pass."""
+    _act(tables, rules, work, *chosen)
     begin_episodes(tables, rules, work)
     for _ in range(events):
         if tables.preemption:
             evict(tables, rules, work)
         advance(tables, rules, work)
-    now = look(tables, rules, work)
-    held = seen.ready & (action == HOLD)
-    came = now.ready & ~held
-    told = Told(came, torch.where(came, work.lanes.reward, 0.0), came & work.lanes.ended)
-    work.lanes.reward = torch.where(came, 0.0, work.lanes.reward)
-    work.lanes.ended = work.lanes.ended & ~came
-    work.lanes.empty = torch.where(came, 0, work.lanes.empty)
-    state.commit(work)
-    return now, told
 
 
-def look(tables: Tables, rules: LaneRules, work: LaneState) -> Seen:
-    """List what can be done with the pods at hand."""
-    lanes = work.lanes
-    deciding = lanes.phase == DECIDE
-    c = at(work.pods.pod_class, lanes.pod)
+def open_nodes(tables: Tables, work: LaneState) -> tuple[Tensor, Tensor, Tensor]:
+    """(class of the pod at hand [E], nodes to choose from bool[E, N], whether others must go first [E])."""
+    deciding = work.lanes.phase == DECIDE
+    c = at(work.pods.pod_class, work.lanes.pod)
     legal = legal_nodes(tables, work, c) & deciding[:, None]
     preempts = torch.zeros_like(deciding)
     if tables.preemption:
         by_eviction = evictable_nodes(tables, work, c) & deciding[:, None]
         preempts = ~legal.any(1) & by_eviction.any(1)
         legal = torch.where(preempts[:, None], by_eviction, legal)
+    return c, legal, preempts
+
+
+def look(tables: Tables, rules: LaneRules, work: LaneState) -> Seen:
+    """List what can be done with the pods at hand."""
+    c, legal, preempts = open_nodes(tables, work)
     count = legal.sum(1)
     rows, devices, fragmented = pair_features(tables, work, c)
     context = context_features(tables, work, c, fragmented, (count, preempts))
@@ -118,14 +120,14 @@ def _act(tables: Tables, rules: LaneRules, work: LaneState, seen: Seen, action: 
         earn(work, placing, tables.classes.measured[c] / tables.lanes.reward_scale)
     _delay(tables, rules, work, acting & (action == nodes), seen)
     rejecting = acting & (action == nodes + 1)
-    put(work.pods.status, lanes.pod, torch.full_like(lanes.pod, GONE), rejecting)
+    put(work.pods.status, lanes.pod, GONE, rejecting)
     expect(tables, work, c, -rejecting.long())
     preempting = on_node & seen.preempts
     if tables.preemption:
         begin_eviction(tables, work, preempting, node)
     done = acting & ~preempting
     lanes.earned_until = torch.where(done, lanes.presence, lanes.earned_until)
-    lanes.phase = torch.where(done, HAND_OUT, lanes.phase)
+    lanes.phase = lanes.phase.masked_fill(done, HAND_OUT)
 
 
 def _delay(tables: Tables, rules: LaneRules, work: LaneState, where: Tensor, seen: Seen) -> None:

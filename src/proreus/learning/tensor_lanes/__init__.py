@@ -1,0 +1,1 @@
+"""Lanes as tensors, whatever the world: single entries, draws, graphs, rollouts. Imports torch."""
