@@ -66,9 +66,9 @@ def rater_of(config: ESConfig, scenarios: Sequence[PodScenario]) -> Rater | None
         return None
     from proreus.worlds.pods.training.device.population import RATED, PopulationRater
 
-    reason = why_on_the_host(
-        [compiled_workload(each.of_part("train"), 0) for each in scenarios], evicts=False
-    )
+    parts, seeds = [each.of_part("train") for each in scenarios], range(config.train_seeds)
+    workloads = [compiled_workload(part, seed) for part in parts for seed in seeds]
+    reason = why_on_the_host(workloads, evicts=False)
     if config.measure not in RATED:
         reason = f"--measure {config.measure} is taken on the host's cores: use --device cpu"
     if reason is None:
