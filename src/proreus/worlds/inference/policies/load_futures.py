@@ -24,6 +24,7 @@ _NOISIEST = 1.5
 _LEAST_WORK = 0.02
 _OWN_DOUBT = 0.1
 """Of the forecast's variance, that is left at least for the level itself where a load is noisy."""
+_STARTS = 3
 _FITS = 4
 """How often a peak is moved to where the forecast has it: another moment may then be the highest."""
 
@@ -71,7 +72,7 @@ class Chances:
     """What chance says of a run's futures."""
 
     scores: F64
-    """[futures, intervals] of the level, each by itself normal, neighbours alike."""
+    """[futures, starts] of the level when each start is over: normal, and the next one like the last."""
     bursts: F64
     """[futures, steps] normal numbers, nothing in common."""
     losses: F64
@@ -86,27 +87,22 @@ def chances_of(grid: Grid, futures: int, seed: int) -> Chances:
     that any first few are a fair sample; one future alone is the likely one.
     """
     random = np.random.default_rng((seed, futures, 26))
-    moments = np.arange(1, grid.intervals + 1, dtype=np.float64)
-    walks = random.normal(size=(futures, grid.intervals)).cumsum(axis=1)
-    shares = (random.permutation(futures) + 0.5) / futures
-    even = np.array([NormalDist().inv_cdf(share) for share in shares.tolist()])
-    reached = float(grid.ahead + 1)
-    bridge = np.minimum(moments / reached, 1.0)
-    if grid.intervals > grid.ahead:
-        off = even * math.sqrt(reached) - walks[:, grid.ahead]
-        walks = walks + off[:, None] * bridge
+    even = _even_scores(futures)[random.permutation(futures)]
+    walks = np.stack([even, *random.normal(size=(_STARTS - 1, futures))], axis=1).cumsum(axis=1)
     if futures == 1:
         walks = walks * 0.0
     bursts = random.normal(size=(futures, grid.steps))
-    return Chances(walks / np.sqrt(moments), bursts, random.random((futures, grid.steps)))
+    return Chances(
+        walks / np.sqrt(np.arange(1.0, _STARTS + 1.0)), bursts, random.random((futures, grid.steps))
+    )
 
 
 def drawn_loads(outlook: Outlook, grid: Grid, chances: Chances) -> F64:
     """[futures, steps] instances that the load keeps busy.
 
-    The level goes from what it is to what is forecast for the end of a start, and stays around there; how far
-    it strays grows as the root of time. Then each future's peaks are moved to those of the forecast, the
-    highest to the highest; of equal ones the first drawn counts as the lower.
+    The level goes evenly from what it is to what is forecast for the end of a start, and stays around there;
+    how far it strays grows as the root of time. Then each future's peaks are moved to those of the forecast,
+    the highest to the highest; of equal ones the first drawn counts as the lower.
     """
     reached = float(grid.ahead + 1)
     moments = np.arange(1, grid.intervals + 1) / reached
@@ -114,9 +110,12 @@ def drawn_loads(outlook: Outlook, grid: Grid, chances: Chances) -> F64:
     then = quantiles[THEN]
     usual, spread = float(then[1]), float(then[2] - then[0]) / (SCORES[2] - SCORES[0])
     own = math.sqrt(max(1.0 - 0.5 * (outlook.noise / max(spread, 1e-9)) ** 2, _OWN_DOUBT))
-    middle = outlook.now + (usual - outlook.now) * np.minimum(moments, 1.0)
-    doubt = own * np.sqrt(moments)
-    logs = middle + doubt * (at_scores(then, chances.scores) - usual)
+    knots = np.arange(_STARTS + 1.0)
+    strays = own * np.sqrt(knots[1:]) * (at_scores(then, chances.scores) - usual)
+    ends = np.concatenate([np.full((len(strays), 1), outlook.now), usual + strays], axis=1)
+    place = np.minimum(moments.astype(np.int64), _STARTS - 1)
+    share = np.minimum(moments - place, 1.0)
+    logs = ends[:, place] * (1.0 - share) + ends[:, place + 1] * share
     wide = min(outlook.noise * math.sqrt(grid.each), _NOISIEST)
     bursts = np.maximum(1.0 + wide * chances.bursts, _LEAST_WORK)
     of_intervals = np.log(bursts.reshape(len(bursts), grid.intervals, grid.each).mean(axis=2))
@@ -136,12 +135,12 @@ def _believed(outlook: Outlook) -> F64:
 def _with_peaks(logs: F64, bursts: F64, quantiles: F64, grid: Grid) -> F64:
     """[futures, intervals] moved so that peaks, bursts included, are those of the forecast."""
     futures = len(logs)
-    shares = (np.arange(futures) + 0.5) / futures
-    even = np.array([NormalDist().inv_cdf(share) for share in shares.tolist()])
-    width = max(grid.ahead / 2.0, 1.0)
+    even = _even_scores(futures)
     moments = np.arange(logs.shape[1])
-    for target, end in ((PEAK, grid.ahead + 1), (PEAK_OF_THREE, 3 * grid.ahead)):
-        first = 0 if target == PEAK else grid.ahead + 1
+    for target, last in ((PEAK, grid.ahead + 1), (PEAK_OF_THREE, 3 * grid.ahead)):
+        first, end = 0 if target == PEAK else grid.ahead + 1, min(last, logs.shape[1] - 1)
+        if first >= end:  # the grid ends before
+            break
         wanted = None
         for _ in range(_FITS):
             loads = np.exp(logs + bursts)
@@ -150,16 +149,23 @@ def _with_peaks(logs: F64, bursts: F64, quantiles: F64, grid: Grid) -> F64:
             if wanted is None:
                 wanted = np.empty(futures)
                 wanted[np.argsort(highest, kind="stable")] = at_scores(quantiles[target], even)
-            late = pairs[:, first:end]
-            if late.shape[1] == 0:
-                break
-            place, own = first + late.argmax(axis=1), np.log(late.max(axis=1))
+            # A load that rises does so within half a start or more.
+            later = min(first + grid.ahead // 2, end - 1)
+            place, own = later + pairs[:, later:end].argmax(axis=1), np.log(pairs[:, later:end].max(axis=1))
             # What is until the end of a start stays: of three starts only what comes after it is moved.
             off = np.where((wanted > highest) | (own >= highest), wanted - own, 0.0)
-            bump = np.maximum(1.0 - np.abs(moments[None, :] - place[:, None] - 0.5) / width, 0.0)
-            bump[:, :first] = 0.0
+            up = (moments[None, :] - first + 1.0) / (place[:, None] - first + 1.0)
+            down = (end + 1.0 - moments[None, :]) / (end - place[:, None])
+            bump = np.clip(np.minimum(up, down), 0.0, 1.0)
             logs = logs + np.clip(off, -4.0, 4.0)[:, None] * bump
     return logs
+
+
+@lru_cache(maxsize=8)
+def _even_scores(futures: int) -> F64:
+    """[futures] of normal numbers in the middle of as many equal shares."""
+    shares = (np.arange(futures) + 0.5) / futures
+    return np.array([NormalDist().inv_cdf(share) for share in shares.tolist()])
 
 
 def at_scores(quantiles: F64, scores: F64) -> F64:

@@ -64,19 +64,24 @@ _NOISE_BASE, _NOISE, _NOW = 0.01, 10, 1
 class Prices:
     """What is weighed against instance-seconds; chosen on runs for training and validation."""
 
-    worst: float = 0.2
+    worst: float = 0.05
     """Of the worst tenth, beside the mean."""
-    within: float = 0.3
+    within: float = 0.1
     """What a missed request costs while the error budget is not used up, where one beyond it costs 1."""
-    saved: float = 0.2
-    """Share of what was saved of the error budget that one future may use up."""
-    change: float = 4.0
-    """Instance-seconds for every instance that is started or drained now."""
+    saved: float = 0.5
+    """Share of what was saved of the error budget that three starts may use up."""
+    change: float = 150.0
+    """Instance-seconds for every instance that is started or drained now: it may turn out to be a turn."""
     tail: float = 0.3
     """Of what the forecast says beyond its 90th percentile, how much is believed: it was fitted to wilder
     loads than most."""
-    sure: float = 1.0
-    """Standard errors that a total must be ahead of what `learned` would hold."""
+    apart: float = 0.3
+    """Instances' worth that is lost where there are two pools: the fluid model knows one."""
+    more: float = 0.8
+    """How far ahead of what `learned` would hold a larger total must be, in the spread of the difference from
+    future to future. Not in its standard error: what the model does not know, more futures do not tell."""
+    fewer: float = 1.05
+    """The same of a smaller one: what is missed is not mended within a start, what is held too much is."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,7 +172,6 @@ class Planner(Reserve):
             return None
         requests = begin.requests * STEP * loads.sum(axis=1)
         outcome = np.concatenate(played)
-        self.debug = outcome
         costs = self._costs(outcome, requests[: len(outcome)], asked)
         if not np.isfinite(costs).all():
             return None
@@ -195,6 +199,7 @@ class Planner(Reserve):
             ready=np.array([ready for pool in seen.pools for ready in pool.starting], dtype=np.float64),
             busy=min(busy, 1.0),
             strain=strain,
+            apart=self.prices.apart * (pools - 1),
             own=np.minimum(prompt * _PARTS, _LONGEST_OWN),
             requests=float(rates[0]) / max(float(asked.series.sum()), 1e-9),
             start_seconds=float(seen.start_seconds),
@@ -235,8 +240,9 @@ class Planner(Reserve):
         scores = mean + prices.worst * (worst_tenth(costs) - mean)
         scores = scores + prices.change * self._leaning.patience * changes
         best = int(np.lexsort((totals, changes, np.round(scores, 6)))[0])
-        doubt = (costs[:, best] - costs[:, base]).std() / math.sqrt(len(costs))
-        sure = scores[best] < scores[base] - prices.sure * doubt
+        spread = float((costs[:, best] - costs[:, base]).std())
+        proof = prices.fewer if totals[best] < totals[base] else prices.more
+        sure = scores[best] < scores[base] - proof * spread
         return Thought(totals, costs, scores, base, best if sure else base)
 
     def explain(self, observation: InferenceObservation, /) -> Explanation:

@@ -39,6 +39,8 @@ class Situation(NamedTuple):
     """Share of their time that instances have been busy lately."""
     strain: float
     """How much more work there is than abilities say."""
+    apart: float
+    """Instances' worth that is lost where pools cannot share a fraction of one."""
     own: F64
     """[parts] seconds that the prompts of equal parts of the requests take by themselves."""
     requests: float
@@ -110,7 +112,7 @@ def play_candidate(
     `loads`, `losses`: [steps] of one future; `wanted`: [decisions, 3] from `followed`.
     """
     steps = loads.size
-    starts = max(int(round(begin.start_seconds / STEP)), 1)
+    starts = max(round(begin.start_seconds / STEP), 1)
     due = np.zeros(steps + 1)
     for place in range(begin.ready.size):
         due[int(min(max(begin.ready[place], 0.0) / STEP, float(steps)))] += 1.0
@@ -124,7 +126,10 @@ def play_candidate(
             if step > 0:
                 decision = step // every - 1
                 must, may, use = wanted[decision, 0], wanted[decision, 1], wanted[decision, 2]
-                spare = max(active * use - loads[step - 1] * begin.strain, 0.0) * begin.start_seconds
+                spare = (
+                    max((active - begin.apart) * use - loads[step - 1] * begin.strain, 0.0)
+                    * begin.start_seconds
+                )
                 more = beside + np.ceil(max(queue - spare, 0.0) / _CLEAR_SECONDS)
                 target = must + more if must + more > coming else min(coming, may + more)
                 target = min(max(target, coming - begin.change), coming + begin.change)
@@ -151,7 +156,7 @@ def play_candidate(
             active -= 1.0
             coming -= 1.0
         work = loads[step] * STEP
-        queue, busy, wait = flow(queue, busy, work * begin.strain, active, SERVICE)
+        queue, busy, wait = flow(queue, busy, work * begin.strain, active - begin.apart, SERVICE)
         missed += begin.requests * work * (1.0 - kept_share(busy, wait, begin.own, SERVICE))
         paid += coming * STEP
     return paid, missed
