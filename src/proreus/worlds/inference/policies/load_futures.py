@@ -1,8 +1,8 @@
 """Futures of a load, drawn from a forecast that knows its doubt: whole paths over three starts.
 
-What is drawn of a run is drawn once, as scores of normal numbers; every decision lays the quantiles of its own
-forecast over the same scores. So two decisions differ by what is known, not by luck, and the same seed gives
-the same answer.
+What is drawn of a run is drawn once, as scores of normal numbers; every decision lays the quantiles of its
+own forecast over the same scores. So two decisions differ by what is known, not by luck, and the same seed
+gives the same answer.
 """
 
 from __future__ import annotations
