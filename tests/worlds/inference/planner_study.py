@@ -2,9 +2,9 @@
 
     PYTHONPATH=src python -m tests.worlds.inference.planner_study OUT --seeds 4000 6
 
-Every policy plays the same requests, in one process and nothing beside it, so that milliseconds of decisions
-can be compared. Runs are kept in OUT/runs, so that a study that was stopped goes on where it was. It writes
-OUT/inference-planner.json as `docs/results` keeps it.
+Every policy plays the same requests. Milliseconds of a decision are those of one processor: what else the
+machine does is not counted. Runs are kept in OUT/runs, so that a study that was stopped goes on where it was.
+It writes OUT/inference-planner.json as `docs/results` keeps it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from time import perf_counter
+from time import thread_time
 from typing import Any
 
 import numpy as np
@@ -48,9 +48,9 @@ class Timed:
 
     def decide(self, observation: Any, /) -> Any:
         """As the policy does."""
-        begin = perf_counter()
+        begin = thread_time()
         decision = self._policy.decide(observation)
-        self.seconds.append(perf_counter() - begin)
+        self.seconds.append(thread_time() - begin)
         return decision
 
     def fresh(self, seed: int) -> Timed:

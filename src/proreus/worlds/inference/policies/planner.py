@@ -20,6 +20,7 @@ from proreus.kernels.arrays import F64, I64
 from proreus.policies.planner import Effort, lead
 from proreus.policies.protocol import Explanation, Verdict
 from proreus.worlds.inference.encoding.load_history import SIZE, load_features
+from proreus.worlds.inference.model.service import AS_MANY_AGAIN
 from proreus.worlds.inference.policies.load_futures import (
     Grid,
     Outlook,
@@ -37,7 +38,6 @@ from proreus.worlds.inference.policies.reserve import (
 )
 from proreus.worlds.inference.policies.reserve_controller import Asked, Leaning, Reserve
 from proreus.worlds.inference.policies.rollouts import MISSED, PAID, Situation, play_futures
-from proreus.worlds.inference.simulation.outcome import AS_MANY_AGAIN
 from proreus.worlds.inference.state.fluid import SERVICE, STEP
 from proreus.worlds.inference.state.observation import InferenceObservation
 from proreus.worlds.inference.state.quantile_forecast import QUANTILES, TARGETS
