@@ -118,9 +118,9 @@ def test_futures_of_any_start_are_bounded(steps: float, each: int) -> None:
 # The kernel.
 
 
-def _situation(**more: object) -> Situation:
+def _situation() -> Situation:
     demand = Demand(13.0, 1_000.0, 10.0, 4.0, 6.0, 0.0, 3.0, 0.0, 1.0, 0.0, 0.0, 1.0, 1.0)
-    usual = Situation(
+    return Situation(
         demand=demand,
         memory=first_memory(),
         series=np.full(40, 3.0),
@@ -138,7 +138,6 @@ def _situation(**more: object) -> Situation:
         change=5.0,
         loss_rate=0.0005,
     )
-    return usual._replace(**more)
 
 
 def _reference(begin: Situation, loads: F64, losses: F64, wanted: F64, totals: tuple[float, float]) -> F64:
