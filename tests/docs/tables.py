@@ -109,6 +109,9 @@ _LEARNED_ON = [
 ]
 _UNSEEN = ["drawn-sawtooth", "drawn-square", "drawn-spikes"]
 _LEARNED_BESIDE = ["learned", "predictive", "tokenscale", "chiron", "plan", "oracle"]
+_PLANNED = ["steady", "surge", "colocated", "conversations", "azure"]
+_PLANNERS = [f"planner --futures {futures}" for futures in (1, 8, 32, 128)]
+_PLANNERS_BESIDE = [*_PLANNERS, "learned", "predictive", "tokenscale", "chiron"]
 _SHADOWED = ["steady", "surge", "conversations", "azure", "drawn-ramps", "drawn-spikes", "colocated"]
 _OF_A_DAY = [
     *("served as promised, %", "GPU-hours", "weighed GPU-hours", "TTFT p90, s", "replicas, mean", "least"),
@@ -149,6 +152,11 @@ TABLES: Mapping[str, Table | MeasuresTable | Ahead] = {
     "learned-turns": Table("inference-learned", "oscillation", _LEARNED_ON, _LEARNED_BESIDE, digits=1),
     "unseen-weighed": Table("inference-learned", "weighed_gpu_hours", _UNSEEN, _LEARNED_BESIDE),
     "unseen-ahead": Table("inference-learned", "ahead_of_best", _UNSEEN, ["learned"], digits=1),
+    "planner-weighed": Table("inference-planner", "weighed_gpu_hours", _PLANNED, _PLANNERS_BESIDE),
+    "planner-ahead": Table("inference-planner", "ahead_of_learned", _PLANNED, _PLANNERS, digits=1),
+    "planner-promises": Table("inference-planner", "slo_attainment", _PLANNED, _PLANNERS_BESIDE),
+    "planner-turns": Table("inference-planner", "oscillation", _PLANNED, _PLANNERS_BESIDE, digits=1),
+    "planner-thinking": Table("inference-planner", "decision_ms", _PLANNED, _PLANNERS_BESIDE, digits=2),
     "keda-day-9": MeasuresTable("inference-keda-day", "servegen-9", _OF_A_DAY, digits=2),
     "keda-day-10": MeasuresTable("inference-keda-day", "servegen-10", _OF_A_DAY, digits=2),
     "shadow-saved": Table("inference-shadow", "saved", _SHADOWED, ["predicted", "really"], digits=1),

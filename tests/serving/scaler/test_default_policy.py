@@ -62,6 +62,19 @@ def test_learned_decides_whatever_numbers_come(name: str, fake: FakeReplicas, cl
         assert service.measurements.counted("proreus_failures") == 0
 
 
+@pytest.mark.parametrize("name", ODD)
+def test_the_planner_decides_where_metadata_name_it(name: str, fake: FakeReplicas, clock: Clock) -> None:
+    """It plays its futures within the deadline of a decision; the first one compiles its kernels."""
+    asked = metadata(fake, frozenSeconds="0", policy="planner", deadlineMs="60000")
+    with running_scaler(clock) as (service, port), Keda(port) as keda:
+        for step in range(12):
+            fake.places = dict.fromkeys("abc", ODD[name](step))
+            assert 1 <= keda.replicas("vllm", asked) <= 8
+            clock.now += 10.0
+        assert service.measurements.counted("proreus_scaler_decisions", by="policy") == 12
+        assert service.measurements.counted("proreus_failures") == 0
+
+
 @pytest.mark.parametrize("start", ["2000", "0"])
 def test_predictive_decides_beyond_what_learned_knows(start: str, fake: FakeReplicas, clock: Clock) -> None:
     asked = metadata(fake, startSeconds=start, hpaSyncSeconds="0")

@@ -139,7 +139,8 @@ def test_a_replica_that_comes_back_is_not_held_against_its_past() -> None:
 
 
 @pytest.mark.parametrize(
-    "policy", ["threshold", "kpa", "apa", "wva", "dynamo", "predictive", "plan", "chiron", "learned"]
+    "policy",
+    ["threshold", "kpa", "apa", "wva", "dynamo", "predictive", "plan", "chiron", "learned", "planner"],
 )
 def test_a_service_frozen_at_low_load_keeps_its_replicas(
     policy: str, fake: FakeReplicas, clock: Clock

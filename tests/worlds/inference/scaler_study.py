@@ -55,7 +55,7 @@ def rows_of(runs: Path, name: str, seeds: range, policies: tuple[str, ...]) -> l
     """Of one scenario."""
     found = {policy: [measured(runs, name, policy, seed) for seed in seeds] for policy in policies}
     rows = [
-        _row(
+        row_of(
             name,
             policy,
             (measure, unit, "higher" if unit == "%" else "lower"),
@@ -69,11 +69,12 @@ def rows_of(runs: Path, name: str, seeds: range, policies: tuple[str, ...]) -> l
     }
     best = min(RULES, key=lambda rule: costs[rule].mean())
     ahead = 100.0 * (costs[best] - costs["learned"]) / costs[best].mean()
-    rows.append(_row(name, "learned", ("ahead_of_best", "%", "higher"), ahead.tolist()))
+    rows.append(row_of(name, "learned", ("ahead_of_best", "%", "higher"), ahead.tolist()))
     return rows
 
 
-def _row(name: str, policy: str, measure: tuple[str, str, str], values: list[float]) -> dict[str, Any]:
+def row_of(name: str, policy: str, measure: tuple[str, str, str], values: list[float]) -> dict[str, Any]:
+    """Of a measure (its name, its unit, what is better), as `docs/results` keeps it."""
     what, unit, better = measure
     found = estimate(values)
     about = {"scenario": name, "policy": policy, "measure": what, "unit": unit, "better": better}

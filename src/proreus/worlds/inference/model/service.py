@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from proreus.model.errors import UsageError
 
+AS_MANY_AGAIN = 0.05
+"""Attainment below what is wanted that adds as many GPU-hours as there were."""
+
 
 @dataclass(frozen=True)
 class ServiceClass:

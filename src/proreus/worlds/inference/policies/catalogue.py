@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from proreus.model.errors import InputError
-from proreus.policies.catalogue import Catalogue, CheckpointKind, Rule
-from proreus.policies.checkpoint import WEIGHTS, Checkpoint
+from proreus.policies.catalogue import PLANNER, Catalogue, CheckpointKind, Rule
+from proreus.policies.checkpoint import WEIGHTS, Checkpoint, load_checkpoint
 from proreus.policies.experts import check_wishes, read_wishes
 from proreus.policies.networks.bidder import bidder_of
+from proreus.policies.planner import Effort
 from proreus.worlds.inference.encoding.load_history import VERSION as LOADS
 from proreus.worlds.inference.encoding.pools import VERSION as POOLS
 from proreus.worlds.inference.encoding.residual import SIZES
 from proreus.worlds.inference.encoding.residual import VERSION as OFFSETS
 from proreus.worlds.inference.policies.knobs import first_knobs, knobs_of
 from proreus.worlds.inference.policies.learned import Learned
-from proreus.worlds.inference.policies.reserve_controller import OBJECTIVES, Reserve, leaning_of
+from proreus.worlds.inference.policies.planner import FUTURES, Planner
+from proreus.worlds.inference.policies.reserve_controller import OBJECTIVES, Leaning, Reserve, leaning_of
 from proreus.worlds.inference.policies.reserve_weights import net_of
 from proreus.worlds.inference.policies.rules.aibrix import Apa
 from proreus.worlds.inference.policies.rules.chiron import Chiron
@@ -59,22 +61,51 @@ class InferenceOptions:
     objective: str = ""
     """What `learned` weighs otherwise than it was searched for: gpu_hours, promises, stability, energy, as
     promises=4,stability=2."""
+    futures: int = FUTURES
+    """planner: how many futures each number of instances is played in."""
+    deadline: float = 0.0
+    """planner: milliseconds a decision may take, best with what is known by then; 0: as long as the futures
+    need, and the same seed gives the same result."""
+
+    @property
+    def effort(self) -> Effort:
+        """Of a planner."""
+        return Effort(self.futures, self.deadline)
+
+    @property
+    def leaning(self) -> Leaning:
+        """Of `learned` and of a planner."""
+        wishes = read_wishes(self.objective)
+        check_wishes(wishes, OBJECTIVES)
+        return leaning_of(wishes)
+
+    def __post_init__(self) -> None:
+        _ = self.effort
 
 
 def _weighed(options: Any, objective: str) -> InferenceOptions:
-    return InferenceOptions(objective)
+    return replace(_options(options), objective=objective)
+
+
+def _options(options: Any) -> InferenceOptions:
+    """Those that were given; what knows none plays as usual."""
+    return options if isinstance(options, InferenceOptions) else InferenceOptions()
 
 
 def _reserve(name: str, checkpoint: Checkpoint, folder: Path, options: Any, seed: int) -> Reserve:
     try:
-        wishes = read_wishes(options.objective if isinstance(options, InferenceOptions) else "")
-        check_wishes(wishes, OBJECTIVES)
-        return Reserve(name, net_of(checkpoint.tensors), leaning_of(wishes))
+        return Reserve(name, net_of(checkpoint.tensors), _options(options).leaning)
     except ValueError as error:
         raise InputError(str(error), file=folder / WEIGHTS) from error
 
 
 SHIPPED = Path(__file__).parents[1] / "pretrained" / "inference"
+
+
+def _planner(name: str, options: Any, seed: int) -> Planner:
+    net, chosen = net_of(load_checkpoint(SHIPPED, LOADS).tensors), _options(options)
+    return Planner(name, net, chosen.leaning, chosen.effort, seed)
+
 
 POLICIES = Catalogue(
     world="inference",
@@ -93,6 +124,7 @@ POLICIES = Catalogue(
             "what learning starts from: a capacity plan for both pools together",
             lambda name, options, seed: Learned(name, knobs_of(first_knobs())),
         ),
+        PLANNER: Rule("learned, overruled by futures that it plays in a fluid model", _planner),
         "static": _rule(Static, "the cluster as it begins"),
         "oracle": _rule(Oracle, "sees what will come: a bound, not a controller"),
     },

@@ -10,6 +10,7 @@ import numpy as np
 from proreus.kernels.arrays import F64, I32
 from proreus.model.measure import Measure, by_name
 from proreus.worlds.inference.model.decision import Scale
+from proreus.worlds.inference.model.service import AS_MANY_AGAIN as AS_MANY_AGAIN
 from proreus.worlds.inference.simulation import columns as c
 from proreus.worlds.inference.simulation.collector import promises
 from proreus.worlds.inference.simulation.cost import Spending
@@ -17,8 +18,6 @@ from proreus.worlds.inference.simulation.options import ControlOptions
 from proreus.worlds.inference.simulation.slowdown import LATENCIES
 
 _PERCENTILES = (50, 90, 99)
-AS_MANY_AGAIN = 0.05
-"""Attainment below what is wanted that adds as many GPU-hours as there were."""
 
 
 def _latency(name: str, what: str, short: str) -> tuple[Measure, ...]:
