@@ -119,7 +119,7 @@ def test_futures_of_any_start_are_bounded(steps: float, each: int) -> None:
 
 
 def _situation() -> Situation:
-    demand = Demand(13.0, 1_000.0, 10.0, 4.0, 6.0, 0.0, 3.0, 0.0, 1.0, 0.0, 0.0, 1.0, 1.0)
+    demand = Demand(13.0, 1_000.0, 10.0, 4.0, 6.0, 0.0, 3.0, 0.0, 1.0, 0.0, 0.0, 1.0, 1.0, 2.0)
     return Situation(
         demand=demand,
         memory=first_memory(),
