@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from numba.cpython.unsafe.numbers import trailing_zeros
+
 from proreus.kernels.jit import compiled_inline
 
 
@@ -15,3 +17,9 @@ def unsigned(index: int) -> int:
     loop these questions are a good part of the instructions.
     """
     return np.uint32(index)  # type: ignore[return-value]
+
+
+@compiled_inline
+def lowest_bit(word: int) -> int:
+    """The place of the lowest bit that is set in 64 of them, of which one must be."""
+    return np.uint64(trailing_zeros(word))  # type: ignore[return-value]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from proreus.kernels.arrays import F64, I8, I32, I64, Bool
+from proreus.kernels.arrays import F64, I8, I32, I64, U64, Bool
 from proreus.kernels.structs import packable
 
 
@@ -61,7 +61,7 @@ class Runs(NamedTuple):
     gaps: I32  # [L, F, B] idle times of each function
     instance: I64  # [L, I, INSTANCE_COLUMNS]
     wake: F64  # [L, I] when an instance is ready, or is given up
-    warming: I32  # [L, I] instances that start, in any order
+    warming: I32  # [L, I] instances that start, the one that is ready first behind all others
     resting: I32  # [L, I] instances that idle, in any order; some may serve again
     noted: Bool  # [L, I] instances that stand in `resting`
     free: I32  # [L, I] numbers that no instance has; the last one is taken next
@@ -69,6 +69,7 @@ class Runs(NamedTuple):
     link: I32  # [L, Q] the request behind this one, in a queue, before an instance that starts or on a day
     due: F64  # [L, Q] when a request that runs ends
     calendar: I32  # [L, DAYS] the first request that ends on a day, see `simulation.calendar`
+    marked: U64  # [L, DAYS / 64 + 1] a bit for each day with a request; behind them one for each such word
     host: I32  # [L, Q] its instance
     began: F64  # [L, Q] when it began to run; [L, 0] where nobody asks later
     ended: F64  # [L, Q]
@@ -123,7 +124,7 @@ NODE_COLUMNS = 8
 
 # Of `of`: free slots; requests that wait, the first and the last; instances, the oldest and the youngest;
 # requests that run or are held; 1 where it is to be asked about again; requests so far; the oldest instance
-# that is ready and has a free slot.
+# that is ready and has a free slot, see NEXT_SPARE.
 OPEN, WAITING, HEAD, TAIL, OLDEST, YOUNGEST, INSTANCES, RUNNING, ASK, SEEN, SPARE = range(11)
 FUNCTION_COLUMNS = 11
 # Of `rate`: RFRT of the last request; mean gap between requests; when the last one came, and ended.
@@ -131,14 +132,15 @@ LAST_RFRT, GAP, LAST_CAME, LAST_ENDED = range(4)
 FUNCTION_FIGURES = 4
 
 # Of `instance`: its function and node; slots taken; what it does; its older and younger neighbours of the
-# function; the first and the last request that it holds until it has started; its number among all starts.
-FUNCTION, NODE, TAKEN, PHASE, OLDER, YOUNGER, FIRST_HELD, LAST_HELD, STARTED = range(9)
-INSTANCE_COLUMNS = 9
+# function; the first and the last request that it holds until it has started; its number among all starts;
+# of one that is ready and has a free slot the next younger one of these.
+FUNCTION, NODE, TAKEN, PHASE, OLDER, YOUNGER, FIRST_HELD, LAST_HELD, STARTED, NEXT_SPARE = range(10)
+INSTANCE_COLUMNS = 10
 ABSENT, STARTS_UP, BUSY, IDLE = range(4)
 """Of PHASE."""
 
 TO_COME, WAITS_FOR_ROOM, HELD_BACK, RUNS, DONE, GIVEN_UP = range(6)
 """Of `status`."""
 NOBODY = -1
-DAYS = 512
-"""Pages of `calendar`, a power of two."""
+DAYS = 4096
+"""Pages of `calendar`, a power of two: at most 64 words of 64 bits mark them."""

@@ -71,7 +71,7 @@ def new_runs(work: FunctionsWork, lanes: int = 1, *, logged: bool = True) -> Run
     instances = int((work.capacity[:, [c.CPU, c.MEMORY]] // least).min(axis=1).sum())
     # Every instance was started for a request that was there.
     instances = max(min(instances, requests), 1)
-    cells = lanes * (nodes * functions + instances * 14 + c.DAYS + requests * 3)
+    cells = lanes * (nodes * functions + instances * 15 + c.DAYS + requests * 3)
     if cells > _MOST_CELLS:
         raise UsageError("so many lanes, nodes, functions and requests need too much memory")
     kept = requests if logged else 0
@@ -97,6 +97,7 @@ def new_runs(work: FunctionsWork, lanes: int = 1, *, logged: bool = True) -> Run
             link=np.zeros((lanes, requests), dtype=np.int32),
             due=np.zeros((lanes, requests)),
             calendar=np.zeros((lanes, c.DAYS), dtype=np.int32),
+            marked=np.zeros((lanes, c.DAYS // 64 + 1), dtype=np.uint64),
             host=np.zeros((lanes, requests), dtype=np.int32),
             began=np.zeros((lanes, kept)),
             ended=np.zeros((lanes, kept)),

@@ -60,27 +60,34 @@ def starting_with_room(work: FunctionsWork, runs: Runs, lane: int, function: int
 
 
 @compiled_inline
-def pass_spare_on(of: I64, instance: I64, function: int, most: int) -> None:
-    """The oldest ready instance with a free slot is full or goes: a younger one takes its part.
-
-    `of` and `instance` of a lane, as in all kernels that the loop over events calls.
-    """
-    one = instance[of[function, c.SPARE], c.YOUNGER]
-    while one != c.NOBODY:
-        place = unsigned(one)
-        if instance[place, c.PHASE] != c.STARTS_UP and instance[place, c.TAKEN] < most:
-            break
-        one = instance[place, c.YOUNGER]
-    of[function, c.SPARE] = one
-
-
-@compiled_inline
 def offer_room(of: I64, instance: I64, one: int) -> None:
-    """A ready instance has a free slot."""
-    function = unsigned(instance[one, c.FUNCTION])
-    spare = of[function, c.SPARE]
-    if spare == c.NOBODY or instance[one, c.STARTED] < instance[unsigned(spare), c.STARTED]:
+    """A ready instance that had no free slot has one; `of` and `instance` of a lane.
+
+    Those that have one are chained by age. The oldest are used first, so whoever gets a slot back is mostly
+    older than all that have one.
+    """
+    function, started = unsigned(instance[one, c.FUNCTION]), instance[one, c.STARTED]
+    before, behind = c.NOBODY, of[function, c.SPARE]
+    while behind != c.NOBODY and instance[unsigned(behind), c.STARTED] < started:
+        before, behind = behind, instance[unsigned(behind), c.NEXT_SPARE]
+    instance[one, c.NEXT_SPARE] = behind
+    if before == c.NOBODY:
         of[function, c.SPARE] = one
+    else:
+        instance[unsigned(before), c.NEXT_SPARE] = one
+
+
+@compiled
+def _withdraw_room(of: I64, instance: I64, one: int) -> None:
+    """A ready instance with a free slot goes; `of` and `instance` of a lane."""
+    function, behind = instance[one, c.FUNCTION], instance[one, c.NEXT_SPARE]
+    if of[function, c.SPARE] == one:
+        of[function, c.SPARE] = behind
+        return
+    before = of[function, c.SPARE]
+    while instance[before, c.NEXT_SPARE] != one:
+        before = instance[before, c.NEXT_SPARE]
+    instance[before, c.NEXT_SPARE] = behind
 
 
 @compiled
@@ -117,8 +124,6 @@ def open_instance(work: FunctionsWork, runs: Runs, lane: int, function: int, nod
         runs.tally[lane, c.PRICE] += work.price[node]
     runs.node[lane, node, c.HOLDS] += 1
     runs.tally[lane, c.LIVE] += 1
-    runs.warming[lane, runs.tally[lane, c.STARTING]] = column
-    runs.tally[lane, c.STARTING] += 1
     runs.tally[lane, c.STARTS] += 1
     return int(column)
 
@@ -128,6 +133,15 @@ def ready_at(runs: Runs, lane: int, one: int, when: float) -> None:
     """An instance that starts will be ready at that time."""
     runs.wake[lane, one] = when
     runs.figure[lane, c.WAKES] = min(runs.figure[lane, c.WAKES], when)
+    place = runs.tally[lane, c.STARTING]
+    while place > 0:
+        other = runs.warming[lane, place - 1]
+        if (runs.wake[lane, other], other) > (when, one):
+            break
+        runs.warming[lane, place] = other
+        place -= 1
+    runs.warming[lane, place] = one
+    runs.tally[lane, c.STARTING] += 1
 
 
 @compiled
@@ -136,8 +150,7 @@ def close_instance(work: FunctionsWork, runs: Runs, lane: int, one: int, now: fl
     columns = runs.instance
     function, node = columns[lane, one, c.FUNCTION], columns[lane, one, c.NODE]
     row = work.first_function[runs.tally[lane, c.EPISODE]] + function
-    if runs.of[lane, function, c.SPARE] == one:
-        pass_spare_on(runs.of[lane], columns[lane], function, work.need[row, c.CONCURRENCY])
+    _withdraw_room(runs.of[lane], columns[lane], one)
     older, younger = columns[lane, one, c.OLDER], columns[lane, one, c.YOUNGER]
     if older == c.NOBODY:
         runs.of[lane, function, c.OLDEST] = younger
@@ -165,14 +178,10 @@ def close_instance(work: FunctionsWork, runs: Runs, lane: int, one: int, now: fl
 
 @compiled
 def become_ready(work: FunctionsWork, runs: Runs, lane: int, one: int) -> None:
-    """An instance has started, and serves what it held."""
+    """An instance, of those that start the first to be ready, has started and serves what it held."""
     node, function = runs.instance[lane, one, c.NODE], runs.instance[lane, one, c.FUNCTION]
     runs.tally[lane, c.STARTING] -= 1
     runs.node[lane, node, c.WARMING] -= 1
-    place = 0
-    while runs.warming[lane, place] != one:
-        place += 1
-    runs.warming[lane, place] = runs.warming[lane, runs.tally[lane, c.STARTING]]
     become_busy(runs.instance[lane], runs.node[lane], one)
     row = work.first_function[runs.tally[lane, c.EPISODE]] + function
     if runs.instance[lane, one, c.TAKEN] < work.need[row, c.CONCURRENCY]:
@@ -209,11 +218,10 @@ def idle_until(runs: Runs, lane: int, one: int, when: float) -> None:
 def first_to_wake(runs: Runs, lane: int) -> int:
     """The instance that is ready or given up next, the lowest number of equals; NOBODY: none is."""
     first, earliest = c.NOBODY, np.inf
-    for place in range(runs.tally[lane, c.STARTING]):
-        one = runs.warming[lane, place]
-        when = runs.wake[lane, one]
-        if when < earliest or (when == earliest and one < first):
-            first, earliest = one, when
+    starting = runs.tally[lane, c.STARTING]
+    if starting > 0:
+        first = runs.warming[lane, starting - 1]
+        earliest = runs.wake[lane, first]
     if runs.figure[lane, c.RESTS] <= earliest:
         one = _first_given_up(runs, lane)
         when = runs.figure[lane, c.RESTS]
