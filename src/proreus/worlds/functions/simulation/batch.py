@@ -169,11 +169,7 @@ def show(work: FunctionsWork, runs: Runs, screen: BatchScreen, lane: int) -> Non
 @compiled
 def step_all(work: FunctionsWork, runs: Runs, screen: BatchScreen, actions: I64) -> int:
     """Step every lane; the first lane whose action is not legal, before anything is done, or -1."""
-    return _step_all(lent(work), lent(runs), lent(screen), actions)
-
-
-@compiled
-def _step_all(work: FunctionsWork, runs: Runs, screen: BatchScreen, actions: I64) -> int:
+    work, runs, screen = lent(work), lent(runs), lent(screen)
     most = screen.legal.shape[1]
     for lane in range(actions.size):
         if not (0 <= actions[lane] < most and screen.legal[lane, actions[lane]]):

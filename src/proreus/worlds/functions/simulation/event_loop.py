@@ -30,8 +30,8 @@ from proreus.worlds.functions.state.instances import (
     become_idle,
     first_to_wake,
     idle_until,
-    offer_room,
 )
+from proreus.worlds.functions.state.spares import offer_room, withdraw_first
 
 FINISHED, WOKEN, LOSES, COMES, FREED, IDLES = range(6)
 """What the loop stops at: all is over; an instance wakes; patience ends; no ready instance has room for a
@@ -47,6 +47,8 @@ def serve(work: FunctionsWork, runs: Runs, lane: int) -> tuple[int, int]:
     of, rate, gaps = borrowed(runs.of)[lane], borrowed(runs.rate)[lane], borrowed(runs.gaps)[lane]
     node, instance = borrowed(runs.node)[lane], borrowed(runs.instance)[lane]
     wake, noted = borrowed(runs.wake)[lane], borrowed(runs.noted)[lane]
+    crew, spare = borrowed(runs.crew)[lane], borrowed(runs.spare)[lane]
+    words = np.uint64(crew.size // 64)
     due, link = borrowed(runs.due)[lane], borrowed(runs.link)[lane]
     pages = (borrowed(runs.calendar)[lane], borrowed(runs.marked)[lane])
     host, status = borrowed(runs.host)[lane], borrowed(runs.status)[lane]
@@ -114,7 +116,7 @@ def serve(work: FunctionsWork, runs: Runs, lane: int) -> tuple[int, int]:
             of[function, c.OPEN] += 1
             of[function, c.RUNNING] -= 1
             if taken == need[function, c.CONCURRENCY]:
-                offer_room(of, instance, one)
+                offer_room(of, instance, spare, words, one)
             if taken == 1:
                 become_idle(instance, node, one)
                 if kept <= 0.0:
@@ -133,27 +135,27 @@ def serve(work: FunctionsWork, runs: Runs, lane: int) -> tuple[int, int]:
             now = coming
             function = unsigned(functions[request])
             _note_arrival(of, rate, gaps, function, now)
-            spare = of[function, c.SPARE]
+            place = of[function, c.SPARE]
             coming_one = unsigned(request)
             request += 1
-            if spare == c.NOBODY:
+            if place == c.NO_PLACE:
                 stops, subject = COMES, coming_one
                 break
-            one = unsigned(spare)
+            one = unsigned(crew[unsigned(place)])
             taken = instance[one, c.TAKEN] + 1
             instance[one, c.TAKEN] = taken
             of[function, c.OPEN] -= 1
             of[function, c.RUNNING] += 1
             if taken == need[function, c.CONCURRENCY]:
-                of[function, c.SPARE] = instance[one, c.NEXT_SPARE]
+                withdraw_first(of, spare, words, function)
             if instance[one, c.PHASE] == c.IDLE:
                 become_busy(instance, node, one)
-            place = unsigned(instance[one, c.NODE])
-            stretch = load_node(node, place, need, function, capacity)
+            where = unsigned(instance[one, c.NODE])
+            stretch = load_node(node, where, need, function, capacity)
             status[coming_one] = c.RUNS
             host[coming_one] = one
             if began_at.size:
-                began_at[coming_one], server[coming_one] = now, place
+                began_at[coming_one], server[coming_one] = now, where
             due[coming_one] = now + seconds[coming_one] * stretch
             note_end(due, link, pages, coming_one, pace)
             # The stretch is known late, and is not less than one: few requests need it to be told here.

@@ -9,6 +9,7 @@ from proreus.kernels.indices import unsigned
 from proreus.kernels.jit import compiled, compiled_inline
 from proreus.worlds.functions.state import columns as c
 from proreus.worlds.functions.state.columns import FunctionsWork, Runs
+from proreus.worlds.functions.state.spares import offer_room, take_place, withdraw
 
 
 @compiled
@@ -59,37 +60,6 @@ def starting_with_room(work: FunctionsWork, runs: Runs, lane: int, function: int
     return int(one)
 
 
-@compiled_inline
-def offer_room(of: I64, instance: I64, one: int) -> None:
-    """A ready instance that had no free slot has one; `of` and `instance` of a lane.
-
-    Those that have one are chained by age. The oldest are used first, so whoever gets a slot back is mostly
-    older than all that have one.
-    """
-    function, started = unsigned(instance[one, c.FUNCTION]), instance[one, c.STARTED]
-    before, behind = c.NOBODY, of[function, c.SPARE]
-    while behind != c.NOBODY and instance[unsigned(behind), c.STARTED] < started:
-        before, behind = behind, instance[unsigned(behind), c.NEXT_SPARE]
-    instance[one, c.NEXT_SPARE] = behind
-    if before == c.NOBODY:
-        of[function, c.SPARE] = one
-    else:
-        instance[unsigned(before), c.NEXT_SPARE] = one
-
-
-@compiled
-def _withdraw_room(of: I64, instance: I64, one: int) -> None:
-    """A ready instance with a free slot goes; `of` and `instance` of a lane."""
-    function, behind = instance[one, c.FUNCTION], instance[one, c.NEXT_SPARE]
-    if of[function, c.SPARE] == one:
-        of[function, c.SPARE] = behind
-        return
-    before = of[function, c.SPARE]
-    while instance[before, c.NEXT_SPARE] != one:
-        before = instance[before, c.NEXT_SPARE]
-    instance[before, c.NEXT_SPARE] = behind
-
-
 @compiled
 def open_instance(work: FunctionsWork, runs: Runs, lane: int, function: int, node: int) -> int:
     """A new instance of a function on a node, which starts now; its number."""
@@ -103,7 +73,7 @@ def open_instance(work: FunctionsWork, runs: Runs, lane: int, function: int, nod
     columns[lane, column, c.PHASE] = c.STARTS_UP
     columns[lane, column, c.FIRST_HELD] = c.NOBODY
     columns[lane, column, c.LAST_HELD] = c.NOBODY
-    columns[lane, column, c.STARTED] = runs.tally[lane, c.STARTS]
+    take_place(work, runs, lane, column)
     older = runs.of[lane, function, c.YOUNGEST]
     columns[lane, column, c.OLDER] = older
     columns[lane, column, c.YOUNGER] = c.NOBODY
@@ -150,7 +120,7 @@ def close_instance(work: FunctionsWork, runs: Runs, lane: int, one: int, now: fl
     columns = runs.instance
     function, node = columns[lane, one, c.FUNCTION], columns[lane, one, c.NODE]
     row = work.first_function[runs.tally[lane, c.EPISODE]] + function
-    _withdraw_room(runs.of[lane], columns[lane], one)
+    withdraw(runs.of[lane], columns[lane], runs.spare[lane], np.uint64(runs.crew.shape[1] // 64), one)
     older, younger = columns[lane, one, c.OLDER], columns[lane, one, c.YOUNGER]
     if older == c.NOBODY:
         runs.of[lane, function, c.OLDEST] = younger
@@ -185,7 +155,8 @@ def become_ready(work: FunctionsWork, runs: Runs, lane: int, one: int) -> None:
     become_busy(runs.instance[lane], runs.node[lane], one)
     row = work.first_function[runs.tally[lane, c.EPISODE]] + function
     if runs.instance[lane, one, c.TAKEN] < work.need[row, c.CONCURRENCY]:
-        offer_room(runs.of[lane], runs.instance[lane], one)
+        words = np.uint64(runs.crew.shape[1] // 64)
+        offer_room(runs.of[lane], runs.instance[lane], runs.spare[lane], words, one)
 
 
 @compiled_inline
