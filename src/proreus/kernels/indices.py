@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-
 from numba.cpython.unsafe.numbers import trailing_zeros
 
 from proreus.kernels.jit import compiled_inline

@@ -1,10 +1,11 @@
-"""When running requests end: a calendar queue (Brown, 1988) with eight days for each request of the episode, and
-none longer than an eighth of a second, so that a burst in a quiet episode does not end on one day.
+"""When running requests end: a calendar queue (Brown, 1988) with eight days for each request of the episode,
+and none longer than an eighth of a second, so that a burst in a quiet episode does not end on one day.
 
 A day's page holds the requests that end on it, chained in any order. The pages are used again after `DAYS`
 days, so some of a chain may be of a later year. Pages in use are marked by bits: the next of them is found
-without a look at those between, so days are short and nearly all chains have one request. To note an end and to find the next one take a few steps each, however
-many requests run. How long a day is decides nothing but speed.
+without a look at those between, so days are short and nearly all chains have one request. To note an end and
+to find the next one take a few steps each, however many requests run. How long a day is decides nothing but
+speed.
 """
 
 from __future__ import annotations
@@ -75,9 +76,7 @@ def strike_end(link: I32, pages: tuple[I32, U64], request: int, day: int) -> Non
 
 
 @compiled_inline
-def next_end(
-    due: F64, link: I32, pages: tuple[I32, U64], today: int, pace: float
-) -> tuple[int, int]:
+def next_end(due: F64, link: I32, pages: tuple[I32, U64], today: int, pace: float) -> tuple[int, int]:
     """(the request that ends next, its day), from today on; there must be one."""
     calendar, marked = pages
     day = today

@@ -1,4 +1,4 @@
-"""Which ready instances have a free slot, by age: a bit for each place in the order in which instances started.
+"""Which ready instances have a free slot, by age: a bit for each place in the order of their starts.
 
 A request goes to the oldest instance with a free slot. Slots come and go with nearly every request, and old
 and young instances alternate, so a search among them takes long and cannot be foreseen; the lowest bit of a
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from proreus.kernels.arrays import I32, I64, U64
+from proreus.kernels.arrays import I64, U64
 from proreus.kernels.indices import lowest_bit, unsigned
 from proreus.kernels.jit import compiled, compiled_inline
 from proreus.worlds.functions.state import columns as c
