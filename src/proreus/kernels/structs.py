@@ -51,14 +51,14 @@ def __getattr__(name: str) -> Any:
 
 
 class Handle(structref.StructRefProxy):  # type: ignore[misc]
-    """The Python face of a packed column set: the dotted names of the NamedTuple it was made of."""
+    """The Python face of a packed column set: the dotted names of the NamedTuple it was made of.
+
+    These are attributes of the instance, and Numba reads the type from its slot: to look them up in Python at
+    every call of a kernel takes longer than some kernels do.
+    """
 
     columns: Any
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "columns":
-            raise AttributeError(name)
-        return getattr(self.columns, name)
+    _numba_type_ = structref.StructRefProxy._type
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For `copy` and `pickle`: packed again from copies of the columns."""
@@ -222,4 +222,5 @@ def pack(columns: Columns) -> Columns:
     ready = type(columns)(*fields)
     handle = _PACKERS[type(ready)](ready)
     handle.columns = ready
+    vars(handle).update(zip(ready._fields, ready, strict=True))
     return cast(Columns, handle)
