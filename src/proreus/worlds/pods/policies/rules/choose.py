@@ -32,7 +32,7 @@ def choose(cluster: Cluster, state: State, scratch: Scratch, rule: PodRule, pod:
     """(flat action, device mask) for `pod`."""
     c = cluster.pod_class[pod]
     if rule.kind == KUBE:
-        n = kube_node(cluster, state, scratch, rule, c)[0]
+        n = kube_node(cluster, state, scratch, rule, c)
     else:
         n = scored_node(cluster, state, scratch, rule, c)
     return _with_devices(cluster, state, scratch, rule, (c, n))
@@ -48,7 +48,7 @@ def choose_scored(
     `rule.parts`, where one of them was chosen.
     """
     c = cluster.pod_class[pod]
-    n, feasible = kube_node(cluster, state, scratch, rule, c)
+    n, feasible = _kube_choice(cluster, state, scratch, rule, c)
     if feasible == 1:
         total_scores(cluster, state, rule, c, scratch.nodes, feasible)
     action, devices = _with_devices(cluster, state, scratch, rule, (c, n))
@@ -213,9 +213,14 @@ def _search(
 
 
 @compiled
-def kube_node(cluster: Cluster, state: State, scratch: Scratch, rule: PodRule, c: int) -> tuple[int, int]:
-    """(kube-scheduler's choice or NOWHERE, nodes it was made of): filter a sample, score it where it is more
-    than one node, break ties as the version does."""
+def kube_node(cluster: Cluster, state: State, scratch: Scratch, rule: PodRule, c: int) -> int:
+    """kube-scheduler's choice, or NOWHERE: filter a sample, score it, break ties as the version does."""
+    return _kube_choice(cluster, state, scratch, rule, c)[0]
+
+
+@compiled
+def _kube_choice(cluster: Cluster, state: State, scratch: Scratch, rule: PodRule, c: int) -> tuple[int, int]:
+    """The same with the number of nodes in the sample; one alone is not scored."""
     feasible = find_feasible(cluster, state, scratch, rule, c)
     if feasible == 0:
         return NOWHERE, 0

@@ -29,6 +29,7 @@ from proreus.worlds.pods.policies.rules.memory import new_memory
 from proreus.worlds.pods.policies.rules.scores import node_score
 from proreus.worlds.pods.state.columns import State
 from proreus.worlds.pods.state.compile import Compiled
+from proreus.worlds.pods.state.legality import has_relations
 from proreus.worlds.pods.state.observation import PodObservation
 
 # Above this many cells, or when classes hardly repeat, a cache costs more than it saves.
@@ -184,11 +185,15 @@ class RulePolicy:
         return nodes, rule.totals[:feasible].astype(np.float64)
 
     def decide_with_bids(self, observation: PodObservation) -> tuple[Decision, I64, F64]:
-        """`bids` and `decide` in one: kube's rule finds and scores its nodes once."""
-        rule = self.rule_for(observation.compiled, observation.state)
+        """`bids` and `decide` in one: kube scores its nodes once, others keep their scores."""
+        rule, c = self.rule_for(observation.compiled, observation.state), observation.pod_class
         if rule.kind != cols.KUBE:
-            nodes, scores = self.bids(observation)
-            return self.decide(observation), nodes, scores
+            if rule.kind == cols.FLAT or not len(rule.cache) or has_relations(observation.cluster, c):
+                nodes, scores = self.bids(observation)
+                return self.decide(observation), nodes, scores
+            decision = self.decide(observation)
+            nodes = np.flatnonzero(rule.cache[c] != -np.inf)
+            return decision, nodes, rule.cache[c, nodes]
         scratch, state = observation.scratch, observation.state
         action, devices, feasible = choose_scored(observation.cluster, state, scratch, rule, observation.pod)
         decision = from_action(action, len(observation.compiled.workload.nodes))
