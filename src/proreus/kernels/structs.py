@@ -222,5 +222,5 @@ def pack(columns: Columns) -> Columns:
     ready = type(columns)(*fields)
     handle = _PACKERS[type(ready)](ready)
     handle.columns = ready
-    vars(handle).update(zip(ready._fields, ready, strict=True))
+    vars(handle).update(cast(Any, ready)._asdict())
     return cast(Columns, handle)

@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from proreus.kernels.indices import unsigned, unsigned_word
 from proreus.worlds.functions.state import columns as c
 from proreus.worlds.functions.state.spares import (
     offer_room,
@@ -32,7 +33,7 @@ def test_there_are_more_places_than_instances() -> None:
 @given(STEPS)
 def test_the_oldest_with_room_is_as_in_a_sorted_list(steps: list[tuple[str, int, int]]) -> None:
     """An instance's number is its place here; those at even places are of function 0."""
-    words = np.uint64(PLACES // 64)
+    words = unsigned_word(PLACES // 64)
     of = np.zeros((FUNCTIONS, c.FUNCTION_COLUMNS), dtype=np.int64)
     of[:, c.SPARE] = c.NO_PLACE
     instance = np.zeros((PLACES, c.INSTANCE_COLUMNS), dtype=np.int64)
@@ -46,10 +47,10 @@ def test_the_oldest_with_room_is_as_in_a_sorted_list(steps: list[tuple[str, int,
             place = drawn - drawn % FUNCTIONS + function
             if place not in mine:
                 mine.add(place)
-                offer_room(of, instance, spare, words, np.uint32(place))
+                offer_room(of, instance, spare, words, unsigned(place))
         elif mine and what == "fill":
             mine.remove(min(mine))
-            withdraw_first(of, spare, words, np.uint32(function))
+            withdraw_first(of, spare, words, unsigned(function))
         elif mine:
             going = sorted(mine)[drawn % len(mine)]
             mine.remove(going)

@@ -10,10 +10,8 @@ speed.
 
 from __future__ import annotations
 
-import numpy as np
-
 from proreus.kernels.arrays import F64, I32, U64
-from proreus.kernels.indices import lowest_bit, unsigned
+from proreus.kernels.indices import ALL, IN_WORD, ONE, TO_WORD, lowest_bit, signed, unsigned, unsigned_word
 from proreus.kernels.jit import compiled, compiled_inline
 from proreus.worlds.functions.state import columns as c
 from proreus.worlds.functions.state.columns import FunctionsWork
@@ -21,8 +19,6 @@ from proreus.worlds.functions.state.columns import FunctionsWork
 _LAST_DAY = 2.0**62
 _SHORTNESS = 8.0
 _WORDS = c.DAYS // 64
-_ONE, _ALL = np.uint64(1), np.uint64(2**64 - 1)
-_SIX, _LOW = np.uint64(6), np.uint64(63)
 PAGE = c.DAYS - 1
 """The bits of a day's number that say its page."""
 
@@ -47,19 +43,19 @@ def note_end(due: F64, link: I32, pages: tuple[I32, U64], request: int, pace: fl
     No branch hangs on when it ends, which is known late: a processor goes on meanwhile.
     """
     calendar, marked = pages
-    page = np.uint64(day_of(due[request], pace) & PAGE)
-    word = page >> _SIX
+    page = unsigned_word(day_of(due[request], pace) & PAGE)
+    word = page >> TO_WORD
     link[request] = calendar[page]
     calendar[page] = request
-    marked[word] |= _ONE << (page & _LOW)
-    marked[_WORDS] |= _ONE << word
+    marked[word] |= ONE << (page & IN_WORD)
+    marked[_WORDS] |= ONE << word
 
 
 @compiled_inline
 def strike_end(link: I32, pages: tuple[I32, U64], request: int, day: int) -> None:
     """A request that ends on that day has ended."""
     calendar, marked = pages
-    page, behind = np.uint64(day & PAGE), link[request]
+    page, behind = unsigned_word(day & PAGE), link[request]
     if unsigned(calendar[page]) != request:
         before = unsigned(calendar[page])
         while unsigned(link[before]) != request:
@@ -68,11 +64,11 @@ def strike_end(link: I32, pages: tuple[I32, U64], request: int, day: int) -> Non
     else:
         calendar[page] = behind
         if behind == c.NOBODY:
-            word = page >> _SIX
-            left = marked[word] & ~(_ONE << (page & _LOW))
+            word = page >> TO_WORD
+            left = marked[word] & ~(ONE << (page & IN_WORD))
             marked[word] = left
             if left == 0:
-                marked[_WORDS] &= ~(_ONE << word)
+                marked[_WORDS] &= ~(ONE << word)
 
 
 @compiled_inline
@@ -81,8 +77,8 @@ def next_end(due: F64, link: I32, pages: tuple[I32, U64], today: int, pace: floa
     calendar, marked = pages
     day = today
     while True:
-        page = _next_marked(marked, np.uint64(day & PAGE))
-        day += np.int64(page - np.uint64(day & PAGE)) & PAGE
+        page = _next_marked(marked, unsigned_word(day & PAGE))
+        day += signed(page - unsigned_word(day & PAGE)) & PAGE
         first = _first_of(due, link, calendar[page])
         if day_of(due[first], pace) == day:
             break
@@ -97,14 +93,14 @@ def next_end(due: F64, link: I32, pages: tuple[I32, U64], today: int, pace: floa
 @compiled_inline
 def _next_marked(marked: U64, page: int) -> int:
     """The first page in use from a page on, in the circle of all; there must be one."""
-    word = page >> _SIX
-    bits = marked[word] & (_ALL << (page & _LOW))
+    word = page >> TO_WORD
+    bits = marked[word] & (ALL << (page & IN_WORD))
     if bits == 0:
         words = marked[_WORDS]
-        later = words & (_ALL << word) & ~(_ONE << word)
+        later = words & (ALL << word) & ~(ONE << word)
         word = lowest_bit(later if later != 0 else words)
         bits = marked[word]
-    return (word << _SIX) | lowest_bit(bits)
+    return (word << TO_WORD) | lowest_bit(bits)
 
 
 @compiled_inline
@@ -122,10 +118,10 @@ def _first_of(due: F64, link: I32, front: int) -> int:
 @compiled
 def _first_of_all(due: F64, link: I32, calendar: I32) -> int:
     """The same over all chains; there must be one."""
-    first = c.NOBODY
+    found, first = False, unsigned(0)
     for page in range(c.DAYS):
         if calendar[page] != c.NOBODY:
             one = _first_of(due, link, calendar[page])
-            if first == c.NOBODY or due[one] < due[first]:  # equal times stand on one page
-                first = one
-    return unsigned(first)
+            if not found or due[one] < due[first]:  # equal times stand on one page
+                found, first = True, one
+    return first

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from proreus.kernels.arrays import F64, I32, I64
-from proreus.kernels.indices import unsigned
+from proreus.kernels.indices import unsigned, unsigned_word
 from proreus.kernels.jit import compiled, compiled_inline
 from proreus.kernels.structs import borrowed
 from proreus.worlds.functions.simulation.calendar import (
@@ -48,7 +48,7 @@ def serve(work: FunctionsWork, runs: Runs, lane: int) -> tuple[int, int]:
     node, instance = borrowed(runs.node)[lane], borrowed(runs.instance)[lane]
     wake, noted = borrowed(runs.wake)[lane], borrowed(runs.noted)[lane]
     crew, spare = borrowed(runs.crew)[lane], borrowed(runs.spare)[lane]
-    words = np.uint64(crew.size // 64)
+    words = unsigned_word(crew.size // 64)
     due, link = borrowed(runs.due)[lane], borrowed(runs.link)[lane]
     pages = (borrowed(runs.calendar)[lane], borrowed(runs.marked)[lane])
     host, status = borrowed(runs.host)[lane], borrowed(runs.status)[lane]

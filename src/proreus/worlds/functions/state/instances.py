@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from proreus.kernels.arrays import I64
-from proreus.kernels.indices import unsigned
+from proreus.kernels.indices import unsigned, unsigned_word
 from proreus.kernels.jit import compiled, compiled_inline
 from proreus.worlds.functions.state import columns as c
 from proreus.worlds.functions.state.columns import FunctionsWork, Runs
@@ -120,7 +120,7 @@ def close_instance(work: FunctionsWork, runs: Runs, lane: int, one: int, now: fl
     columns = runs.instance
     function, node = columns[lane, one, c.FUNCTION], columns[lane, one, c.NODE]
     row = work.first_function[runs.tally[lane, c.EPISODE]] + function
-    withdraw(runs.of[lane], columns[lane], runs.spare[lane], np.uint64(runs.crew.shape[1] // 64), one)
+    withdraw(runs.of[lane], columns[lane], runs.spare[lane], unsigned_word(runs.crew.shape[1] // 64), one)
     older, younger = columns[lane, one, c.OLDER], columns[lane, one, c.YOUNGER]
     if older == c.NOBODY:
         runs.of[lane, function, c.OLDEST] = younger
@@ -155,7 +155,7 @@ def become_ready(work: FunctionsWork, runs: Runs, lane: int, one: int) -> None:
     become_busy(runs.instance[lane], runs.node[lane], one)
     row = work.first_function[runs.tally[lane, c.EPISODE]] + function
     if runs.instance[lane, one, c.TAKEN] < work.need[row, c.CONCURRENCY]:
-        words = np.uint64(runs.crew.shape[1] // 64)
+        words = unsigned_word(runs.crew.shape[1] // 64)
         offer_room(runs.of[lane], runs.instance[lane], runs.spare[lane], words, one)
 
 

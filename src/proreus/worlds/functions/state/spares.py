@@ -8,15 +8,11 @@ once all are used those that are left move up.
 
 from __future__ import annotations
 
-import numpy as np
-
 from proreus.kernels.arrays import I64, U64
-from proreus.kernels.indices import lowest_bit, unsigned
+from proreus.kernels.indices import IN_WORD, ONE, TO_WORD, lowest_bit, signed, unsigned, unsigned_word
 from proreus.kernels.jit import compiled, compiled_inline
 from proreus.worlds.functions.state import columns as c
 from proreus.worlds.functions.state.columns import FunctionsWork, Runs
-
-_ONE, _SIX, _LOW = np.uint64(1), np.uint64(6), np.uint64(63)
 
 
 def places_for(instances: int) -> int:
@@ -33,42 +29,42 @@ def words_for(places: int) -> int:
 @compiled_inline
 def offer_room(of: I64, instance: I64, spare: U64, words: int, one: int) -> None:
     """A ready instance that had no free slot has one. Arrays of a lane; words: without those behind."""
-    function, place = unsigned(instance[one, c.FUNCTION]), np.uint64(instance[one, c.PLACE])
-    word = place >> _SIX
-    spare[function, word] |= _ONE << (place & _LOW)
-    spare[function, words + (word >> _SIX)] |= _ONE << (word & _LOW)
-    of[function, c.SPARE] = min(of[function, c.SPARE], np.int64(place))
+    function, place = unsigned(instance[one, c.FUNCTION]), unsigned_word(instance[one, c.PLACE])
+    word = place >> TO_WORD
+    spare[function, word] |= ONE << (place & IN_WORD)
+    spare[function, words + (word >> TO_WORD)] |= ONE << (word & IN_WORD)
+    of[function, c.SPARE] = min(of[function, c.SPARE], signed(place))
 
 
 @compiled_inline
 def withdraw_first(of: I64, spare: U64, words: int, function: int) -> None:
     """The oldest ready instance with a free slot is full."""
-    place = np.uint64(of[function, c.SPARE])
-    word = place >> _SIX
-    left = spare[function, word] & ~(_ONE << (place & _LOW))
+    place = unsigned_word(of[function, c.SPARE])
+    word = place >> TO_WORD
+    left = spare[function, word] & ~(ONE << (place & IN_WORD))
     spare[function, word] = left
     if left == 0:
-        behind = words + (word >> _SIX)
-        spare[function, behind] &= ~(_ONE << (word & _LOW))
+        behind = words + (word >> TO_WORD)
+        spare[function, behind] &= ~(ONE << (word & IN_WORD))
         while behind < spare.shape[1] and spare[function, behind] == 0:
-            behind += _ONE
+            behind += ONE
         if behind < spare.shape[1]:
-            word = ((behind - words) << _SIX) | lowest_bit(spare[function, behind])
+            word = ((behind - words) << TO_WORD) | lowest_bit(spare[function, behind])
             left = spare[function, word]
-    of[function, c.SPARE] = c.NO_PLACE if left == 0 else np.int64((word << _SIX) | lowest_bit(left))
+    of[function, c.SPARE] = c.NO_PLACE if left == 0 else signed((word << TO_WORD) | lowest_bit(left))
 
 
 @compiled
 def withdraw(of: I64, instance: I64, spare: U64, words: int, one: int) -> None:
     """A ready instance with a free slot goes."""
-    function, place = unsigned(instance[one, c.FUNCTION]), np.uint64(instance[one, c.PLACE])
+    function, place = unsigned(instance[one, c.FUNCTION]), unsigned_word(instance[one, c.PLACE])
     if of[function, c.SPARE] == instance[one, c.PLACE]:
         withdraw_first(of, spare, words, function)
         return
-    word = place >> _SIX
-    spare[function, word] &= ~(_ONE << (place & _LOW))
+    word = place >> TO_WORD
+    spare[function, word] &= ~(ONE << (place & IN_WORD))
     if spare[function, word] == 0:
-        spare[function, words + (word >> _SIX)] &= ~(_ONE << (word & _LOW))
+        spare[function, words + (word >> TO_WORD)] &= ~(ONE << (word & IN_WORD))
 
 
 @compiled
@@ -85,7 +81,7 @@ def take_place(work: FunctionsWork, runs: Runs, lane: int, one: int) -> None:
 @compiled
 def _move_up(work: FunctionsWork, runs: Runs, lane: int) -> None:
     """The places of instances that are gone are taken by those behind them."""
-    crew, instance, words = runs.crew[lane], runs.instance[lane], np.uint64(runs.crew.shape[1] // 64)
+    crew, instance, words = runs.crew[lane], runs.instance[lane], unsigned_word(runs.crew.shape[1] // 64)
     base = work.first_function[runs.tally[lane, c.EPISODE]]
     runs.spare[lane] = 0
     runs.of[lane, :, c.SPARE] = c.NO_PLACE
