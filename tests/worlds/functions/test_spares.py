@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proreus.kernels.indices import unsigned, unsigned_word
+from proreus.kernels.indices import unsigned
 from proreus.worlds.functions.state import columns as c
 from proreus.worlds.functions.state.spares import (
     offer_room,
@@ -33,7 +35,7 @@ def test_there_are_more_places_than_instances() -> None:
 @given(STEPS)
 def test_the_oldest_with_room_is_as_in_a_sorted_list(steps: list[tuple[str, int, int]]) -> None:
     """An instance's number is its place here; those at even places are of function 0."""
-    words = unsigned_word(PLACES // 64)
+    words: Any = np.uint64(PLACES // 64)
     of = np.zeros((FUNCTIONS, c.FUNCTION_COLUMNS), dtype=np.int64)
     of[:, c.SPARE] = c.NO_PLACE
     instance = np.zeros((PLACES, c.INSTANCE_COLUMNS), dtype=np.int64)
