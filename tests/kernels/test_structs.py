@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import NamedTuple
 
 import numba
 import numpy as np
 import pytest
 
 from proreus.kernels import structs
-from proreus.kernels.arrays import F64
+from proreus.kernels.arrays import F64, I64
+from proreus.kernels.jit import compiled
 
 NAME = "Packed__" + "__dot__".join(("proreus", "policies", "networks", "bidder", "Bidder"))
 
@@ -56,3 +58,49 @@ def test_a_borrowed_array_is_the_same_memory_and_its_owner_still_owns_it() -> No
         add_to_row(values, 1)
     assert values.tolist() == [[1.0, 0.0], [100.0, 0.0], [0.0, 0.0]]
     assert sys.getrefcount(values) == before
+
+
+@structs.packable
+class Inner(NamedTuple):
+    """Columns inside others."""
+
+    counts: I64
+
+
+@structs.packable
+class Outer(NamedTuple):
+    """Columns of all kinds."""
+
+    values: F64
+    inner: Inner
+    factor: float
+
+
+@compiled
+def fill(outer: Outer, row: int) -> float:
+    """An inner kernel: whatever it is given, a handle or one that is lent."""
+    outer.values[row, 0] += outer.factor
+    outer.inner.counts[row] += 1
+    return float(outer.values[row].sum())
+
+
+@compiled
+def fill_all(outer: Outer) -> float:
+    """An entry that lends what it was given."""
+    outer = structs.lent(outer)
+    total = 0.0
+    for row in range(outer.values.shape[0]):
+        total += fill(outer, row)
+    return total
+
+
+def test_lent_columns_are_the_same_memory_and_their_owner_still_owns_them() -> None:
+    handle = structs.pack(Outer(np.zeros((3, 2)), Inner(np.zeros(3, dtype=np.int64)), 2.0))
+    assert fill_all(handle) == 6.0
+    before = sys.getrefcount(handle.values), sys.getrefcount(handle.inner.counts)
+    for _ in range(100):
+        fill_all(handle)
+    assert fill(handle, 1) == 204.0
+    assert handle.values.tolist() == [[202.0, 0.0], [204.0, 0.0], [202.0, 0.0]]
+    assert handle.inner.counts.tolist() == [101, 102, 101]
+    assert (sys.getrefcount(handle.values), sys.getrefcount(handle.inner.counts)) == before

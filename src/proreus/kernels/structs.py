@@ -20,10 +20,12 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numba import types
 from numba.core import cgutils
+from numba.core.datamodel import models
+from numba.core.typing.templates import AttributeTemplate
 from numba.experimental import structref
 from numba.experimental.jitclass.base import imp_dtor
 from numba.experimental.structref import _Utils
-from numba.extending import intrinsic
+from numba.extending import infer_getattr, intrinsic, lower_getattr_generic, register_model
 
 from proreus.kernels.jit import compiled
 
@@ -49,14 +51,14 @@ def __getattr__(name: str) -> Any:
 
 
 class Handle(structref.StructRefProxy):  # type: ignore[misc]
-    """The Python face of a packed column set: the dotted names of the NamedTuple it was made of."""
+    """The Python face of a packed column set: the dotted names of the NamedTuple it was made of.
+
+    These are attributes of the instance, and Numba reads the type from its slot: to look them up in Python at
+    every call of a kernel takes longer than some kernels do.
+    """
 
     columns: Any
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "columns":
-            raise AttributeError(name)
-        return getattr(self.columns, name)
+    _numba_type_ = structref.StructRefProxy._type
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For `copy` and `pickle`: packed again from copies of the columns."""
@@ -123,12 +125,74 @@ def borrowed(typing_context: Any, array: Any) -> Any:
     del typing_context
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        lent = context.make_array(signature.args[0])(context, builder, args[0])
-        lent.meminfo = cgutils.get_null_value(lent.meminfo.type)
-        lent.parent = cgutils.get_null_value(lent.parent.type)
-        return lent._getvalue()
+        return _unowned(context, builder, signature.args[0], args[0])
 
     return array(array), code
+
+
+def _unowned(context: Any, builder: Any, kind: Any, array: Any) -> Any:
+    own = context.make_array(kind)(context, builder, array)
+    own.meminfo = cgutils.get_null_value(own.meminfo.type)
+    own.parent = cgutils.get_null_value(own.parent.type)
+    return own._getvalue()
+
+
+class LentType(types.Type):  # type: ignore[misc]
+    """Of what `lent` returns: a packed column set that counts no references."""
+
+    def __init__(self, struct: Any) -> None:
+        self.struct = struct
+        super().__init__(name=f"Lent({struct})")
+
+    @property
+    def key(self) -> Any:
+        """What tells two of them apart."""
+        return self.struct
+
+
+register_model(LentType)(models.OpaqueModel)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def lent(typing_context: Any, struct: Any) -> Any:
+    """The same column set without a share in it: kernels that take it, and its columns, count no references.
+
+    For entries from Python whose inner kernels are called often: each call takes a share in every column set
+    and gives it back, by atomic instructions. The entry's own argument holds the memory meanwhile.
+    """
+    del typing_context
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _data_of(context, builder, signature.args[0], args[0])
+
+    return LentType(struct)(struct), code
+
+
+def _data_of(context: Any, builder: Any, struct: Any, value: Any) -> Any:
+    data = _Utils(context, builder, struct).get_data_pointer(value)
+    return builder.bitcast(data, context.get_value_type(types.voidptr))
+
+
+@infer_getattr
+class _LentAttributes(AttributeTemplate):  # type: ignore[misc]
+    key = LentType
+
+    def generic_resolve(self, lent_type: LentType, name: str) -> Any:
+        field = lent_type.struct.field_dict.get(name)
+        return LentType(field) if isinstance(field, types.StructRef) else field
+
+
+@lower_getattr_generic(LentType)  # type: ignore[untyped-decorator]
+def _lent_field(context: Any, builder: Any, lent_type: LentType, value: Any, name: str) -> Any:
+    kind, stored = lent_type.struct.field_dict[name], lent_type.struct.get_data_type()
+    layout = context.data_model_manager[stored].get_value_type()
+    data = cgutils.create_struct_proxy(stored)(
+        context, builder, ref=builder.bitcast(value, layout.as_pointer())
+    )
+    field = getattr(data, name)
+    if isinstance(kind, types.StructRef):
+        return _data_of(context, builder, kind, field)
+    return _unowned(context, builder, kind, field) if isinstance(kind, types.Array) else field
 
 
 def private(handle: Columns, **replaced: Any) -> Columns:
@@ -158,4 +222,5 @@ def pack(columns: Columns) -> Columns:
     ready = type(columns)(*fields)
     handle = _PACKERS[type(ready)](ready)
     handle.columns = ready
+    vars(handle).update(cast(Any, ready)._asdict())
     return cast(Columns, handle)

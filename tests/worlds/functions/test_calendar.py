@@ -10,8 +10,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proreus.kernels.arrays import F64, I32
-from proreus.worlds.functions.simulation.calendar import PAGE, day_of, next_day, note_end
+from proreus.kernels.arrays import F64, I32, U64
+from proreus.worlds.functions.simulation.calendar import day_of, next_end, note_end, strike_end
 from proreus.worlds.functions.state.columns import DAYS, NOBODY
 
 # Round ones, so that many are equal; some beyond a year of pages, some beyond all days.
@@ -32,18 +32,19 @@ class Pages:
     due: F64 = field(default_factory=lambda: np.zeros(120))
     link: I32 = field(default_factory=lambda: np.zeros(120, dtype=np.int32))
     calendar: I32 = field(default_factory=lambda: np.full(DAYS, NOBODY, dtype=np.int32))
+    marked: U64 = field(default_factory=lambda: np.zeros(DAYS // 64 + 1, dtype=np.uint64))
 
     def note(self, request: int, when: float) -> None:
         """A request ends then."""
         self.due[request] = when
-        note_end(self.due, self.link, self.calendar, request, self.pace)
+        note_end(self.due, self.link, (self.calendar, self.marked), request, self.pace)
 
     def leave(self, now: float) -> int:
         """The request that ends next leaves, found from a day that is not after it."""
-        day = next_day(self.due, self.calendar, day_of(now, self.pace), self.pace)
-        first = int(self.calendar[day & PAGE])
-        self.calendar[day & PAGE] = self.link[first]
-        return first
+        pages = (self.calendar, self.marked)
+        first, day = next_end(self.due, self.link, pages, day_of(now, self.pace), self.pace)
+        strike_end(self.link, pages, first, day)
+        return int(first)
 
 
 @settings(max_examples=200, deadline=None)
@@ -63,3 +64,4 @@ def test_requests_leave_as_from_a_heap(steps: list[float | None], pace: float, d
             now = when
     assert not heap
     assert (pages.calendar == NOBODY).all()
+    assert not pages.marked.any()

@@ -28,6 +28,7 @@ from proreus.worlds.functions.state.columns import (
     NET,
     NOW,
     PAID,
+    PLACES,
     PRICE,
     QUEUED,
     RFRT,
@@ -41,9 +42,12 @@ from tests.worlds.functions.strategies import TERMS, demands
 CHOICES = st.lists(st.integers(0, 10**6), min_size=400, max_size=400)
 
 
-def run_of(demand: Demand) -> FunctionsRun:
-    """A run on three small nodes."""
-    return FunctionsRun(demand, compile_demands([demand], TERMS))
+def run_of(demand: Demand, places_left: int | None = None) -> FunctionsRun:
+    """A run on three small nodes; places_left: starts before instances move up, see `state.spares`."""
+    run = FunctionsRun(demand, compile_demands([demand], TERMS))
+    if places_left is not None:
+        run.runs.tally[0, PLACES] = run.runs.crew.shape[1] - places_left
+    return run
 
 
 def step_plain(plain: PlainRun, action: int) -> None:
@@ -64,9 +68,11 @@ def drawn(mask: Any, choices: list[int], place: int) -> int:
 
 
 @settings(max_examples=150, deadline=None)
-@given(demands(), CHOICES)
-def test_kernels_agree_with_the_plain_world(demand: Demand, choices: list[int]) -> None:
-    run, plain = run_of(demand), PlainRun(demand, TERMS)
+@given(demands(), CHOICES, st.one_of(st.none(), st.integers(0, 8)))
+def test_kernels_agree_with_the_plain_world(
+    demand: Demand, choices: list[int], places_left: int | None
+) -> None:
+    run, plain = run_of(demand, places_left), PlainRun(demand, TERMS)
     place = 0
     while (seen := run.next_decision()) is not None:
         assert (seen.asks, seen.number, seen.now) == (plain.asks, plain.subject, plain.now)

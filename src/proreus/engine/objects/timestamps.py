@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Annotated
@@ -18,7 +19,10 @@ def timestamp(seconds: float) -> str:
 
 def micro_timestamp(seconds: float) -> str:
     """metav1.MicroTime: "2026-11-16T00:47:20.123456Z"; leases and newer events state it so."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    # Rounded as `datetime` rounds, of which only the seconds are asked, that many moments share.
+    fraction, whole = math.modf(seconds)
+    carry, micros = divmod(round(fraction * 1e6), 1_000_000)
+    return f"{_whole_second(int(whole) + carry)[:-1]}.{micros:06d}Z"
 
 
 def parse_timestamp(text: str) -> float:

@@ -25,7 +25,13 @@ from proreus.policies.deadline import Guard, TooSlow
 from proreus.policies.isolated_policy import IsolatedPolicy, PolicyResting, Strangers
 from proreus.policies.protocol import Doubts
 from proreus.worlds.pods.policies.catalogue import POLICIES, PolicyOptions, make_policy
-from proreus.worlds.pods.policies.explanation import Bids, Factors, PodPolicy
+from proreus.worlds.pods.policies.explanation import (
+    Bids,
+    DecidesWithBids,
+    Factors,
+    PodPolicy,
+    chosen_and_next,
+)
 from proreus.worlds.pods.policies.wire_format import check_devices
 from proreus.worlds.pods.state.filters import OK
 from proreus.worlds.pods.state.observation import PodObservation
@@ -102,6 +108,7 @@ class GuardedPolicy:
     _rest: int = field(default=0, init=False)
     _rests: int = field(default=0, init=False)
     _bids: bool = field(default=False, init=False)
+    _bids_too: bool = field(default=False, init=False)
     _doubts: bool = field(default=False, init=False)
     _factors: bool = field(default=False, init=False)
 
@@ -116,6 +123,7 @@ class GuardedPolicy:
             self.policy = make_policy(self.name, options, self.seed)
         # Asked once: to look through a class for methods takes longer than to decide.
         self._bids, self._doubts = isinstance(self.policy, Bids), isinstance(self.policy, Doubts)
+        self._bids_too = isinstance(self.policy, DecidesWithBids)
         self._factors = isinstance(self.policy, Factors)
 
     def warm_up(self) -> str:
@@ -168,6 +176,8 @@ class GuardedPolicy:
 
     def _compute(self, policy: PodPolicy, observation: PodObservation) -> tuple[object, I64, F64]:
         """(what the policy decides, nodes it looks at, their scores)."""
+        if self._bids_too:
+            return cast("DecidesWithBids", policy).decide_with_bids(observation)
         nodes, scores = cast("Bids", policy).bids(observation) if self._bids else (_NOBODY, _NOTHING)
         return policy.decide(observation), nodes, scores
 
@@ -327,12 +337,10 @@ class Decider:
             if not columns:
                 return None
             scores = np.sum(list(columns.values()), axis=0)
-        mine = np.flatnonzero(looked_at == answer.decision.node)
-        if not len(mine):
+        mine, best = chosen_and_next(looked_at, scores, answer.decision.node)
+        if mine < 0:
             return None
-        others = np.where(looked_at == answer.decision.node, -np.inf, scores)
-        best = int(np.argmax(others))
-        of = np.array([mine[0], best] if others[best] != -np.inf else [mine[0]])
+        of = np.array([mine, best] if best >= 0 else [mine])
         columns = asked.factors(observation, looked_at, of)
         return Account(
             tuple(looked_at[of].tolist()),

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from proreus.contract.play import RATE, AnyPolicy, for_two_runs, recorded, walk, with_measure
 from proreus.contract.world import Hear, Played
 from proreus.kernels.jit import compiled
+from proreus.kernels.structs import lent
 from proreus.policies.protocol import remark_of
 from proreus.worlds.functions.policies.columns import FunctionsRule
 from proreus.worlds.functions.policies.policy import FunctionsRulePolicy
@@ -58,6 +59,7 @@ def _advance(run: FunctionsRun, policy: AnyPolicy) -> Callable[[int], object] | 
 @compiled
 def run_rule(work: FunctionsWork, runs: Runs, lane: int, rule: FunctionsRule, most: int) -> int:
     """Up to `most` decisions of a rule; how many were made."""
+    work, runs, rule = lent(work), lent(runs), lent(rule)
     for decided in range(most):
         if runs.tally[lane, KIND] == OVER:
             return decided

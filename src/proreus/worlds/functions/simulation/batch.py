@@ -15,7 +15,7 @@ from proreus.contract.lanes import Arrays
 from proreus.kernels.arrays import F32, F64, I64, U8, U64, Bool
 from proreus.kernels.jit import compiled
 from proreus.kernels.rng import next_below
-from proreus.kernels.structs import pack, packable
+from proreus.kernels.structs import lent, pack, packable
 from proreus.model.errors import IllegalDecision, InputError, UsageError
 from proreus.worlds.functions.encoding.document import even, largest, length_of, observe
 from proreus.worlds.functions.encoding.rows import SIZES, encode, rows_for
@@ -169,6 +169,7 @@ def show(work: FunctionsWork, runs: Runs, screen: BatchScreen, lane: int) -> Non
 @compiled
 def step_all(work: FunctionsWork, runs: Runs, screen: BatchScreen, actions: I64) -> int:
     """Step every lane; the first lane whose action is not legal, before anything is done, or -1."""
+    work, runs, screen = lent(work), lent(runs), lent(screen)
     most = screen.legal.shape[1]
     for lane in range(actions.size):
         if not (0 <= actions[lane] < most and screen.legal[lane, actions[lane]]):

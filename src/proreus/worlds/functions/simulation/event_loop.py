@@ -11,10 +11,16 @@ from __future__ import annotations
 import numpy as np
 
 from proreus.kernels.arrays import F64, I32, I64
-from proreus.kernels.indices import unsigned
+from proreus.kernels.indices import unsigned, unsigned_word
 from proreus.kernels.jit import compiled, compiled_inline
 from proreus.kernels.structs import borrowed
-from proreus.worlds.functions.simulation.calendar import PAGE, day_of, days_per_second, next_day, note_end
+from proreus.worlds.functions.simulation.calendar import (
+    day_of,
+    days_per_second,
+    next_end,
+    note_end,
+    strike_end,
+)
 from proreus.worlds.functions.simulation.requests import load_node, unload_node
 from proreus.worlds.functions.state import columns as c
 from proreus.worlds.functions.state.columns import FunctionsWork, Runs
@@ -24,9 +30,8 @@ from proreus.worlds.functions.state.instances import (
     become_idle,
     first_to_wake,
     idle_until,
-    offer_room,
-    pass_spare_on,
 )
+from proreus.worlds.functions.state.spares import offer_room, withdraw_first
 
 FINISHED, WOKEN, LOSES, COMES, FREED, IDLES = range(6)
 """What the loop stops at: all is over; an instance wakes; patience ends; no ready instance has room for a
@@ -42,7 +47,10 @@ def serve(work: FunctionsWork, runs: Runs, lane: int) -> tuple[int, int]:
     of, rate, gaps = borrowed(runs.of)[lane], borrowed(runs.rate)[lane], borrowed(runs.gaps)[lane]
     node, instance = borrowed(runs.node)[lane], borrowed(runs.instance)[lane]
     wake, noted = borrowed(runs.wake)[lane], borrowed(runs.noted)[lane]
-    due, link, calendar = borrowed(runs.due)[lane], borrowed(runs.link)[lane], borrowed(runs.calendar)[lane]
+    crew, spare = borrowed(runs.crew)[lane], borrowed(runs.spare)[lane]
+    words = unsigned_word(crew.size // 64)
+    due, link = borrowed(runs.due)[lane], borrowed(runs.link)[lane]
+    pages = (borrowed(runs.calendar)[lane], borrowed(runs.marked)[lane])
     host, status = borrowed(runs.host)[lane], borrowed(runs.status)[lane]
     began_at, ended_at = borrowed(runs.began)[lane], borrowed(runs.ended)[lane]
     server = borrowed(runs.server)[lane]
@@ -61,6 +69,7 @@ def serve(work: FunctionsWork, runs: Runs, lane: int) -> tuple[int, int]:
     before = request
     pace, leaving = days_per_second(work, episode), unsigned(max(tally[c.LEAVING], 0))
     ending = due[leaving] if running > 0 else np.inf
+    today = day_of(ending, pace) if running > 0 else 0
     stops, subject = FINISHED, c.NOBODY
     while True:
         coming = arrival[request] if request < last else np.inf
@@ -80,11 +89,11 @@ def serve(work: FunctionsWork, runs: Runs, lane: int) -> tuple[int, int]:
             paid += price * (ending - now)
             now = ending
             running -= 1
-            ends, today = leaving, day_of(ending, pace)
-            calendar[today & PAGE] = link[ends]
+            ends = leaving
+            strike_end(link, pages, ends, today)
             ending = np.inf
             if running > 0:
-                leaving = unsigned(calendar[next_day(due, calendar, today, pace) & PAGE])
+                leaving, today = next_end(due, link, pages, today, pace)
                 ending = due[leaving]
             one = unsigned(host[ends])
             function = unsigned(instance[one, c.FUNCTION])
@@ -102,11 +111,13 @@ def serve(work: FunctionsWork, runs: Runs, lane: int) -> tuple[int, int]:
             if of[function, c.WAITING] > 0:
                 stops, subject = FREED, one
                 break
-            instance[one, c.TAKEN] -= 1
+            taken = instance[one, c.TAKEN]
+            instance[one, c.TAKEN] = taken - 1
             of[function, c.OPEN] += 1
             of[function, c.RUNNING] -= 1
-            offer_room(of, instance, one)
-            if instance[one, c.TAKEN] == 0:
+            if taken == need[function, c.CONCURRENCY]:
+                offer_room(of, instance, spare, words, one)
+            if taken == 1:
                 become_idle(instance, node, one)
                 if kept <= 0.0:
                     stops, subject = IDLES, one
@@ -124,30 +135,34 @@ def serve(work: FunctionsWork, runs: Runs, lane: int) -> tuple[int, int]:
             now = coming
             function = unsigned(functions[request])
             _note_arrival(of, rate, gaps, function, now)
-            spare = of[function, c.SPARE]
+            place = of[function, c.SPARE]
             coming_one = unsigned(request)
             request += 1
-            if spare == c.NOBODY:
+            if place == c.NO_PLACE:
                 stops, subject = COMES, coming_one
                 break
-            one = unsigned(spare)
-            instance[one, c.TAKEN] += 1
+            one = unsigned(crew[unsigned(place)])
+            taken = instance[one, c.TAKEN] + 1
+            instance[one, c.TAKEN] = taken
             of[function, c.OPEN] -= 1
             of[function, c.RUNNING] += 1
-            if instance[one, c.TAKEN] == need[function, c.CONCURRENCY]:
-                pass_spare_on(of, instance, function, need[function, c.CONCURRENCY])
+            if taken == need[function, c.CONCURRENCY]:
+                withdraw_first(of, spare, words, function)
             if instance[one, c.PHASE] == c.IDLE:
                 become_busy(instance, node, one)
-            place = unsigned(instance[one, c.NODE])
-            stretch = load_node(node, place, need, function, capacity)
+            where = unsigned(instance[one, c.NODE])
+            stretch = load_node(node, where, need, function, capacity)
             status[coming_one] = c.RUNS
             host[coming_one] = one
             if began_at.size:
-                began_at[coming_one], server[coming_one] = now, place
+                began_at[coming_one], server[coming_one] = now, where
             due[coming_one] = now + seconds[coming_one] * stretch
-            note_end(due, link, calendar, coming_one, pace)
-            if due[coming_one] < ending:  # of equals the one that came first ends first, and it runs already
+            note_end(due, link, pages, coming_one, pace)
+            # The stretch is known late, and is not less than one: few requests need it to be told here.
+            # Of equals the one that came first ends first, and it runs already.
+            if now + seconds[coming_one] < ending and due[coming_one] < ending:
                 leaving, ending = coming_one, due[coming_one]
+                today = day_of(ending, pace)
             running += 1
     figure[c.NOW], figure[c.PAID], figure[c.RFRT], figure[c.SHARE] = now, paid, rfrt_sum, share
     figure[c.ENDED] += served

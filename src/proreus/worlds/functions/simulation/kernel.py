@@ -51,10 +51,12 @@ def begin(work: FunctionsWork, runs: Runs, lane: int, episode: int) -> None:
     runs.instance[lane] = 0
     runs.status[lane] = 0
     runs.calendar[lane] = c.NOBODY
+    runs.marked[lane] = 0
     runs.tally[lane, c.LEAVING] = c.NOBODY
     runs.of[lane, :, c.OLDEST] = c.NOBODY
     runs.of[lane, :, c.YOUNGEST] = c.NOBODY
-    runs.of[lane, :, c.SPARE] = c.NOBODY
+    runs.of[lane, :, c.SPARE] = c.NO_PLACE
+    runs.spare[lane] = 0
     runs.noted[lane] = False
     instances = runs.free.shape[1]
     for place in range(instances):

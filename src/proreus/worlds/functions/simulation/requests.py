@@ -29,7 +29,8 @@ def run_on(work: FunctionsWork, runs: Runs, lane: int, request: int, one: int) -
         runs.server[lane, request] = node
     ends = now + work.seconds[work.first[episode] + request] * stretch
     runs.due[lane, request] = ends
-    note_end(runs.due[lane], runs.link[lane], runs.calendar[lane], request, days_per_second(work, episode))
+    pages = (runs.calendar[lane], runs.marked[lane])
+    note_end(runs.due[lane], runs.link[lane], pages, request, days_per_second(work, episode))
     first = runs.tally[lane, c.LEAVING]
     if first == c.NOBODY or (ends, request) < (runs.due[lane, first], first):
         runs.tally[lane, c.LEAVING] = request

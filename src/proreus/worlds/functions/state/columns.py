@@ -1,14 +1,15 @@
 """The arrays of the world `functions`: demands, which never change, and runs side by side over them.
 
 Letters in shape comments: P episodes, R requests of all episodes, A functions of all episodes, N nodes, L
-lanes, F most functions of an episode, Q most requests of an episode, I most instances, B bins.
+lanes, F most functions of an episode, Q most requests of an episode, I most instances, W words of bits for
+them, B bins.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from proreus.kernels.arrays import F64, I8, I32, I64, Bool
+from proreus.kernels.arrays import F64, I8, I32, I64, U64, Bool
 from proreus.kernels.structs import packable
 
 
@@ -60,8 +61,10 @@ class Runs(NamedTuple):
     rate: F64  # [L, F, FUNCTION_FIGURES]
     gaps: I32  # [L, F, B] idle times of each function
     instance: I64  # [L, I, INSTANCE_COLUMNS]
+    crew: I32  # [L, W * 64] the instance at each place, see `state.spares`
+    spare: U64  # [L, F, W + W / 64] which of them are ready and have a free slot
     wake: F64  # [L, I] when an instance is ready, or is given up
-    warming: I32  # [L, I] instances that start, in any order
+    warming: I32  # [L, I] instances that start, the one that is ready first behind all others
     resting: I32  # [L, I] instances that idle, in any order; some may serve again
     noted: Bool  # [L, I] instances that stand in `resting`
     free: I32  # [L, I] numbers that no instance has; the last one is taken next
@@ -69,6 +72,7 @@ class Runs(NamedTuple):
     link: I32  # [L, Q] the request behind this one, in a queue, before an instance that starts or on a day
     due: F64  # [L, Q] when a request that runs ends
     calendar: I32  # [L, DAYS] the first request that ends on a day, see `simulation.calendar`
+    marked: U64  # [L, DAYS / 64 + 1] a bit for each day with a request; behind them one for each such word
     host: I32  # [L, Q] its instance
     began: F64  # [L, Q] when it began to run; [L, 0] where nobody asks later
     ended: F64  # [L, Q]
@@ -87,6 +91,7 @@ class Runs(NamedTuple):
     LEAVING,  # the one that ends next
     RESTING,  # instances in `resting`
     FREE,  # numbers that no instance has
+    PLACES,  # places of instances that were given
     QUEUED,  # requests that wait for an instance
     HELD,  # requests that wait for one that starts
     PRICE,  # of the active nodes
@@ -100,8 +105,8 @@ class Runs(NamedTuple):
     COLD,  # requests that waited for a cold start
     IN_TIME,  # requests that met the objective
     DECISIONS,
-) = range(23)
-TALLIES = 23
+) = range(24)
+TALLIES = 24
 NOTHING, PLACING, KEEPING, OVER = range(4)
 """Of KIND."""
 
@@ -122,8 +127,8 @@ BUSY_CPU, HOLDS, WORKING, WARMING = 4, 5, 6, 7
 NODE_COLUMNS = 8
 
 # Of `of`: free slots; requests that wait, the first and the last; instances, the oldest and the youngest;
-# requests that run or are held; 1 where it is to be asked about again; requests so far; the oldest instance
-# that is ready and has a free slot.
+# requests that run or are held; 1 where it is to be asked about again; requests so far; the place of the
+# oldest instance that is ready and has a free slot.
 OPEN, WAITING, HEAD, TAIL, OLDEST, YOUNGEST, INSTANCES, RUNNING, ASK, SEEN, SPARE = range(11)
 FUNCTION_COLUMNS = 11
 # Of `rate`: RFRT of the last request; mean gap between requests; when the last one came, and ended.
@@ -131,8 +136,8 @@ LAST_RFRT, GAP, LAST_CAME, LAST_ENDED = range(4)
 FUNCTION_FIGURES = 4
 
 # Of `instance`: its function and node; slots taken; what it does; its older and younger neighbours of the
-# function; the first and the last request that it holds until it has started; its number among all starts.
-FUNCTION, NODE, TAKEN, PHASE, OLDER, YOUNGER, FIRST_HELD, LAST_HELD, STARTED = range(9)
+# function; the first and the last request that it holds until it has started; its place in the order of all.
+FUNCTION, NODE, TAKEN, PHASE, OLDER, YOUNGER, FIRST_HELD, LAST_HELD, PLACE = range(9)
 INSTANCE_COLUMNS = 9
 ABSENT, STARTS_UP, BUSY, IDLE = range(4)
 """Of PHASE."""
@@ -140,5 +145,7 @@ ABSENT, STARTS_UP, BUSY, IDLE = range(4)
 TO_COME, WAITS_FOR_ROOM, HELD_BACK, RUNS, DONE, GIVEN_UP = range(6)
 """Of `status`."""
 NOBODY = -1
-DAYS = 512
-"""Pages of `calendar`, a power of two."""
+NO_PLACE = 2**62
+"""Behind all places."""
+DAYS = 4096
+"""Pages of `calendar`, a power of two: at most 64 words of 64 bits mark them."""

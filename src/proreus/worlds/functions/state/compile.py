@@ -13,6 +13,7 @@ from proreus.worlds.functions.model import Demand, FunctionsTerms
 from proreus.worlds.functions.state import columns as c
 from proreus.worlds.functions.state.columns import FunctionsWork, Runs
 from proreus.worlds.functions.state.idle_histogram import BINS
+from proreus.worlds.functions.state.spares import places_for, words_for
 
 Keeper = Literal["asked", "fixed", "histogram"]
 KEEPERS: dict[str, int] = {"asked": c.ASKED, "fixed": c.FIXED, "histogram": c.BY_HISTOGRAM}
@@ -71,7 +72,8 @@ def new_runs(work: FunctionsWork, lanes: int = 1, *, logged: bool = True) -> Run
     instances = int((work.capacity[:, [c.CPU, c.MEMORY]] // least).min(axis=1).sum())
     # Every instance was started for a request that was there.
     instances = max(min(instances, requests), 1)
-    cells = lanes * (nodes * functions + instances * 14 + c.DAYS + requests * 3)
+    places = places_for(instances)
+    cells = lanes * (functions * (nodes + places // 64) + instances * 15 + c.DAYS + requests * 3)
     if cells > _MOST_CELLS:
         raise UsageError("so many lanes, nodes, functions and requests need too much memory")
     kept = requests if logged else 0
@@ -88,6 +90,8 @@ def new_runs(work: FunctionsWork, lanes: int = 1, *, logged: bool = True) -> Run
             rate=np.zeros((lanes, functions, c.FUNCTION_FIGURES)),
             gaps=np.zeros((lanes, functions, BINS), dtype=np.int32),
             instance=np.zeros((lanes, instances, c.INSTANCE_COLUMNS), dtype=np.int64),
+            crew=np.zeros((lanes, places), dtype=np.int32),
+            spare=np.zeros((lanes, functions, words_for(places)), dtype=np.uint64),
             wake=np.zeros((lanes, instances)),
             warming=np.zeros((lanes, instances), dtype=np.int32),
             resting=np.zeros((lanes, instances), dtype=np.int32),
@@ -97,6 +101,7 @@ def new_runs(work: FunctionsWork, lanes: int = 1, *, logged: bool = True) -> Run
             link=np.zeros((lanes, requests), dtype=np.int32),
             due=np.zeros((lanes, requests)),
             calendar=np.zeros((lanes, c.DAYS), dtype=np.int32),
+            marked=np.zeros((lanes, c.DAYS // 64 + 1), dtype=np.uint64),
             host=np.zeros((lanes, requests), dtype=np.int32),
             began=np.zeros((lanes, kept)),
             ended=np.zeros((lanes, kept)),

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from proreus.kernels.arrays import I64
-from proreus.kernels.indices import unsigned
+from proreus.kernels.indices import unsigned, unsigned_word
 from proreus.kernels.jit import compiled, compiled_inline
 from proreus.worlds.functions.state import columns as c
 from proreus.worlds.functions.state.columns import FunctionsWork, Runs
+from proreus.worlds.functions.state.spares import offer_room, take_place, withdraw
 
 
 @compiled
@@ -59,30 +60,6 @@ def starting_with_room(work: FunctionsWork, runs: Runs, lane: int, function: int
     return int(one)
 
 
-@compiled_inline
-def pass_spare_on(of: I64, instance: I64, function: int, most: int) -> None:
-    """The oldest ready instance with a free slot is full or goes: a younger one takes its part.
-
-    `of` and `instance` of a lane, as in all kernels that the loop over events calls.
-    """
-    one = instance[of[function, c.SPARE], c.YOUNGER]
-    while one != c.NOBODY:
-        place = unsigned(one)
-        if instance[place, c.PHASE] != c.STARTS_UP and instance[place, c.TAKEN] < most:
-            break
-        one = instance[place, c.YOUNGER]
-    of[function, c.SPARE] = one
-
-
-@compiled_inline
-def offer_room(of: I64, instance: I64, one: int) -> None:
-    """A ready instance has a free slot."""
-    function = unsigned(instance[one, c.FUNCTION])
-    spare = of[function, c.SPARE]
-    if spare == c.NOBODY or instance[one, c.STARTED] < instance[unsigned(spare), c.STARTED]:
-        of[function, c.SPARE] = one
-
-
 @compiled
 def open_instance(work: FunctionsWork, runs: Runs, lane: int, function: int, node: int) -> int:
     """A new instance of a function on a node, which starts now; its number."""
@@ -96,7 +73,7 @@ def open_instance(work: FunctionsWork, runs: Runs, lane: int, function: int, nod
     columns[lane, column, c.PHASE] = c.STARTS_UP
     columns[lane, column, c.FIRST_HELD] = c.NOBODY
     columns[lane, column, c.LAST_HELD] = c.NOBODY
-    columns[lane, column, c.STARTED] = runs.tally[lane, c.STARTS]
+    take_place(work, runs, lane, column)
     older = runs.of[lane, function, c.YOUNGEST]
     columns[lane, column, c.OLDER] = older
     columns[lane, column, c.YOUNGER] = c.NOBODY
@@ -117,8 +94,6 @@ def open_instance(work: FunctionsWork, runs: Runs, lane: int, function: int, nod
         runs.tally[lane, c.PRICE] += work.price[node]
     runs.node[lane, node, c.HOLDS] += 1
     runs.tally[lane, c.LIVE] += 1
-    runs.warming[lane, runs.tally[lane, c.STARTING]] = column
-    runs.tally[lane, c.STARTING] += 1
     runs.tally[lane, c.STARTS] += 1
     return int(column)
 
@@ -128,6 +103,15 @@ def ready_at(runs: Runs, lane: int, one: int, when: float) -> None:
     """An instance that starts will be ready at that time."""
     runs.wake[lane, one] = when
     runs.figure[lane, c.WAKES] = min(runs.figure[lane, c.WAKES], when)
+    place = runs.tally[lane, c.STARTING]
+    while place > 0:
+        other = runs.warming[lane, place - 1]
+        if (runs.wake[lane, other], other) > (when, one):
+            break
+        runs.warming[lane, place] = other
+        place -= 1
+    runs.warming[lane, place] = one
+    runs.tally[lane, c.STARTING] += 1
 
 
 @compiled
@@ -136,8 +120,7 @@ def close_instance(work: FunctionsWork, runs: Runs, lane: int, one: int, now: fl
     columns = runs.instance
     function, node = columns[lane, one, c.FUNCTION], columns[lane, one, c.NODE]
     row = work.first_function[runs.tally[lane, c.EPISODE]] + function
-    if runs.of[lane, function, c.SPARE] == one:
-        pass_spare_on(runs.of[lane], columns[lane], function, work.need[row, c.CONCURRENCY])
+    withdraw(runs.of[lane], columns[lane], runs.spare[lane], unsigned_word(runs.crew.shape[1] // 64), one)
     older, younger = columns[lane, one, c.OLDER], columns[lane, one, c.YOUNGER]
     if older == c.NOBODY:
         runs.of[lane, function, c.OLDEST] = younger
@@ -165,18 +148,15 @@ def close_instance(work: FunctionsWork, runs: Runs, lane: int, one: int, now: fl
 
 @compiled
 def become_ready(work: FunctionsWork, runs: Runs, lane: int, one: int) -> None:
-    """An instance has started, and serves what it held."""
+    """An instance, of those that start the first to be ready, has started and serves what it held."""
     node, function = runs.instance[lane, one, c.NODE], runs.instance[lane, one, c.FUNCTION]
     runs.tally[lane, c.STARTING] -= 1
     runs.node[lane, node, c.WARMING] -= 1
-    place = 0
-    while runs.warming[lane, place] != one:
-        place += 1
-    runs.warming[lane, place] = runs.warming[lane, runs.tally[lane, c.STARTING]]
     become_busy(runs.instance[lane], runs.node[lane], one)
     row = work.first_function[runs.tally[lane, c.EPISODE]] + function
     if runs.instance[lane, one, c.TAKEN] < work.need[row, c.CONCURRENCY]:
-        offer_room(runs.of[lane], runs.instance[lane], one)
+        words = unsigned_word(runs.crew.shape[1] // 64)
+        offer_room(runs.of[lane], runs.instance[lane], runs.spare[lane], words, one)
 
 
 @compiled_inline
@@ -209,11 +189,10 @@ def idle_until(runs: Runs, lane: int, one: int, when: float) -> None:
 def first_to_wake(runs: Runs, lane: int) -> int:
     """The instance that is ready or given up next, the lowest number of equals; NOBODY: none is."""
     first, earliest = c.NOBODY, np.inf
-    for place in range(runs.tally[lane, c.STARTING]):
-        one = runs.warming[lane, place]
-        when = runs.wake[lane, one]
-        if when < earliest or (when == earliest and one < first):
-            first, earliest = one, when
+    starting = runs.tally[lane, c.STARTING]
+    if starting > 0:
+        first = runs.warming[lane, starting - 1]
+        earliest = runs.wake[lane, first]
     if runs.figure[lane, c.RESTS] <= earliest:
         one = _first_given_up(runs, lane)
         when = runs.figure[lane, c.RESTS]

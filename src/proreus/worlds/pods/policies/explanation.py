@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Protocol, TypeAlias, assert_never, runtime_checkable
 
 from proreus.kernels.arrays import F64, I64
+from proreus.kernels.jit import compiled
 from proreus.model.decision import Decision, Delay, Place, Preempt, Reject
 from proreus.policies.protocol import Explanation, Policy, Verdict
 from proreus.worlds.pods.state.filters import FILTERS
@@ -24,6 +26,15 @@ class Bids(Protocol):
 
 
 @runtime_checkable
+class DecidesWithBids(Protocol):
+    """What a policy may offer besides `bids` where both in one take less than one after the other."""
+
+    def decide_with_bids(self, observation: PodObservation, /) -> tuple[Decision, I64, F64]:
+        """(what `decide` returns, and what `bids` would have returned before it)."""
+        ...
+
+
+@runtime_checkable
 class Factors(Protocol):
     """What a policy may offer where every decision is told with what its scores are made of."""
 
@@ -33,6 +44,24 @@ class Factors(Protocol):
         It is asked after the decision, before that is carried out; asking changes nothing.
         """
         ...
+
+
+@compiled
+def chosen_and_next(nodes: I64, scores: F64, chosen: int) -> tuple[int, int]:
+    """Where the chosen node stands in the list, and the best of the others, the first of equals; -1: nowhere.
+
+    A score that is no number counts as the best.
+    """
+    mine, best = -1, -1
+    for place in range(nodes.shape[0]):
+        if nodes[place] == chosen:
+            mine = place if mine < 0 else mine
+        elif math.isnan(scores[place]):
+            if best < 0 or not math.isnan(scores[best]):
+                best = place
+        elif scores[place] != -math.inf and (best < 0 or scores[place] > scores[best]):
+            best = place
+    return mine, best
 
 
 def explained(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -33,7 +34,7 @@ class PodObservation:
         """The columns that do not change."""
         return self.compiled.cluster
 
-    @property
+    @cached_property
     def pod_class(self) -> int:
         """The class of the pod."""
         return int(self.cluster.pod_class[self.pod])
@@ -51,8 +52,7 @@ class PodObservation:
 
     def refusal(self, node: int) -> int:
         """0 where the pod may go to `node`, else the code of the filter that refuses."""
-        prepare(self.cluster, self.state, self.pod_class, self.scratch)
-        return int(refusal(self.cluster, self.state, self.pod_class, node, self.scratch))
+        return int(prepared_refusal(self.cluster, self.state, self.pod_class, node, self.scratch))
 
     def action_mask(self) -> Bool:
         """bool[2N + 2]: which flat actions are legal now; delay and reject always are."""
@@ -68,6 +68,13 @@ class PodObservation:
             return None
         count, violations = choose_victims(cluster, state, c, node, scratch)
         return None if count < 0 else (scratch.pods[:count].tolist(), violations)
+
+
+@compiled
+def prepared_refusal(cluster: Cluster, state: State, c: int, n: int, scratch: Scratch) -> int:
+    """The refusal of node n for class c, from scratch."""
+    prepare(cluster, state, c, scratch)
+    return refusal(cluster, state, c, n, scratch)
 
 
 @compiled

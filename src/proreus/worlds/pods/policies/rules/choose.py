@@ -31,11 +31,37 @@ NOWHERE = -1
 def choose(cluster: Cluster, state: State, scratch: Scratch, rule: PodRule, pod: int) -> tuple[int, int]:
     """(flat action, device mask) for `pod`."""
     c = cluster.pod_class[pod]
-    nodes = state.first.shape[0]
     if rule.kind == KUBE:
         n = kube_node(cluster, state, scratch, rule, c)
     else:
         n = scored_node(cluster, state, scratch, rule, c)
+    return _with_devices(cluster, state, scratch, rule, (c, n))
+
+
+@compiled
+def choose_scored(
+    cluster: Cluster, state: State, scratch: Scratch, rule: PodRule, pod: int
+) -> tuple[int, int, int]:
+    """(flat action, device mask, nodes scored) of kube's rule for `pod`.
+
+    The nodes are left in `scratch.nodes`, their totals and what compares them in `rule.totals` and
+    `rule.parts`, where one of them was chosen.
+    """
+    c = cluster.pod_class[pod]
+    n, feasible = _kube_choice(cluster, state, scratch, rule, c)
+    if feasible == 1:
+        total_scores(cluster, state, rule, c, scratch.nodes, feasible)
+    action, devices = _with_devices(cluster, state, scratch, rule, (c, n))
+    return action, devices, feasible
+
+
+@compiled
+def _with_devices(
+    cluster: Cluster, state: State, scratch: Scratch, rule: PodRule, chosen: tuple[int, int]
+) -> tuple[int, int]:
+    """(flat action, device mask) for chosen = (class, node or NOWHERE): a preemption where there is none."""
+    c, n = chosen
+    nodes = state.first.shape[0]
     if n != NOWHERE:
         return n, choose_devices(cluster, state, rule, c, n)
     if rule.preempts:
@@ -189,14 +215,20 @@ def _search(
 @compiled
 def kube_node(cluster: Cluster, state: State, scratch: Scratch, rule: PodRule, c: int) -> int:
     """kube-scheduler's choice, or NOWHERE: filter a sample, score it, break ties as the version does."""
+    return _kube_choice(cluster, state, scratch, rule, c)[0]
+
+
+@compiled
+def _kube_choice(cluster: Cluster, state: State, scratch: Scratch, rule: PodRule, c: int) -> tuple[int, int]:
+    """The same with the number of nodes in the sample; one alone is not scored."""
     feasible = find_feasible(cluster, state, scratch, rule, c)
     if feasible == 0:
-        return NOWHERE
+        return NOWHERE, 0
     if feasible == 1:
-        return scratch.nodes[0]
+        return scratch.nodes[0], 1
     total_scores(cluster, state, rule, c, scratch.nodes, feasible)
     if rule.tie == HEAP:
-        return scratch.nodes[heap_root(rule.totals, feasible)]
+        return scratch.nodes[heap_root(rule.totals, feasible)], feasible
     best = 0
     equals = 1
     for i in range(1, feasible):
@@ -206,7 +238,7 @@ def kube_node(cluster: Cluster, state: State, scratch: Scratch, rule: PodRule, c
             equals += 1
             if next_below(rule.rng, equals) == 0:
                 best = i
-    return scratch.nodes[best]
+    return scratch.nodes[best], feasible
 
 
 @compiled

@@ -21,6 +21,8 @@ from proreus.worlds.pods.state.legality import counts_for_spread, has_spread_key
 _TOP = 100
 OLD_MINOR = 20
 """Up to 1.20 balance and spread were scored otherwise."""
+# The plugins that compare a node with others, or look at pods elsewhere.
+_COMPARED = (cols.TAINTS, cols.NODE_AFFINITY, cols.SPREAD, cols.POD_AFFINITY)
 # The plugins of `kube_plus` alone.
 _PLUS = (cols.GPU_FRAGMENTATION, cols.NETWORK_AND_DISK, cols.LOAD_PACKING, cols.LOAD_RISK)
 
@@ -61,6 +63,20 @@ def total_scores(cluster: Cluster, state: State, rule: PodRule, c: int, nodes: I
     _compared_parts(cluster, state, rule, c, nodes, feasible)
     for i in range(feasible):
         totals[i] = score[nodes[i]] + _compared_score(rule, i)
+
+
+@compiled
+def fill_factors(
+    cluster: Cluster, state: State, rule: PodRule, of: tuple[int, I64, I64], factors: F64
+) -> None:
+    """of = (class, nodes, places): weighted scores of these few nodes, float64[plugins, nodes], that stand at
+    these places of the list which `total_scores` was last asked about."""
+    c, nodes, places = of
+    _own_scores(cluster, state, rule, c, nodes, nodes.shape[0])
+    for plugin in range(factors.shape[0]):
+        compares = plugin in _COMPARED
+        for i in range(places.shape[0]):
+            factors[plugin, i] = rule.weights[plugin] * rule.parts[plugin, places[i] if compares else i]
 
 
 @compiled

@@ -16,13 +16,20 @@ from proreus.policies.protocol import Explanation
 from proreus.worlds.pods.encoding.pair import PAIR_FEATURES, cluster_scale, demand_context, pod_kind
 from proreus.worlds.pods.policies.explanation import explained
 from proreus.worlds.pods.policies.rules import columns as cols
-from proreus.worlds.pods.policies.rules.choose import choose, feasible_target, fill_scores, find_feasible
+from proreus.worlds.pods.policies.rules.choose import (
+    choose,
+    choose_scored,
+    feasible_target,
+    fill_scores,
+    find_feasible,
+)
 from proreus.worlds.pods.policies.rules.columns import PodRule
-from proreus.worlds.pods.policies.rules.kube_scores import score_nodes, total_scores
+from proreus.worlds.pods.policies.rules.kube_scores import fill_factors, score_nodes, total_scores
 from proreus.worlds.pods.policies.rules.memory import new_memory
 from proreus.worlds.pods.policies.rules.scores import node_score
 from proreus.worlds.pods.state.columns import State
 from proreus.worlds.pods.state.compile import Compiled
+from proreus.worlds.pods.state.legality import has_relations
 from proreus.worlds.pods.state.observation import PodObservation
 
 # Above this many cells, or when classes hardly repeat, a cache costs more than it saves.
@@ -112,6 +119,8 @@ class RulePolicy:
 
     options: RuleOptions
     _bound: tuple[State, PodRule] | None = field(default=None, init=False, repr=False)
+    _scored: tuple[I64, int] | None = field(default=None, init=False, repr=False)
+    """The nodes that `decide_with_bids` told of last, and the number of changes that it saw."""
 
     @property
     def name(self) -> str:
@@ -126,7 +135,7 @@ class RulePolicy:
                 # The same cluster with other columns: the search and the lots go on where they were.
                 rule.rng[:] = self._bound[1].rng
                 rule.cursor[:] = self._bound[1].cursor % len(compiled.workload.nodes)
-            self._bound = (state, rule)
+            self._bound, self._scored = (state, rule), None
         return self._bound[1]
 
     def fresh(self, seed: int) -> RulePolicy:
@@ -175,6 +184,25 @@ class RulePolicy:
         total_scores(cluster, state, rule, c, nodes, feasible)
         return nodes, rule.totals[:feasible].astype(np.float64)
 
+    def decide_with_bids(self, observation: PodObservation) -> tuple[Decision, I64, F64]:
+        """`bids` and `decide` in one: kube scores its nodes once, others keep their scores."""
+        rule, c = self.rule_for(observation.compiled, observation.state), observation.pod_class
+        if rule.kind != cols.KUBE:
+            if rule.kind == cols.FLAT or not len(rule.cache) or has_relations(observation.cluster, c):
+                nodes, scores = self.bids(observation)
+                return self.decide(observation), nodes, scores
+            decision = self.decide(observation)
+            nodes = np.flatnonzero(rule.cache[c] != -np.inf)
+            return decision, nodes, rule.cache[c, nodes]
+        scratch, state = observation.scratch, observation.state
+        action, devices, feasible = choose_scored(observation.cluster, state, scratch, rule, observation.pod)
+        decision = from_action(action, len(observation.compiled.workload.nodes))
+        nodes = scratch.nodes[:feasible].copy()
+        self._scored = nodes, state.counts.item(0)
+        if isinstance(decision, Place):
+            decision = Place(decision.node, devices)
+        return decision, nodes, rule.totals[:feasible].astype(np.float64)
+
     def factors(self, observation: PodObservation, looked_at: I64, of: I64) -> dict[str, F64]:
         """By plugin of kube-scheduler, by feature of learned weights, else the one score that a rule has.
 
@@ -185,8 +213,16 @@ class RulePolicy:
         if rule.kind == cols.FLAT:
             return {}
         if rule.kind == cols.KUBE:
-            score_nodes(cluster, state, rule, c, looked_at, len(looked_at))
-            weighted = (rule.weights[:, None] * rule.parts[:, of]).astype(np.float64)
+            if (
+                self._scored is not None
+                and self._scored[0] is looked_at
+                and self._scored[1] == state.counts.item(0)
+            ):
+                weighted = np.empty((len(cols.PLUGINS), len(of)))
+                fill_factors(cluster, state, rule, (c, looked_at[of], of), weighted)
+            else:
+                score_nodes(cluster, state, rule, c, looked_at, len(looked_at))
+                weighted = (rule.weights[:, None] * rule.parts[:, of]).astype(np.float64)
             return {name: weighted[p] for p, name in enumerate(cols.PLUGINS) if self.options.weights[p]}
         totals, features = np.empty(len(of)), np.empty((len(of), len(PAIR_FEATURES)))
         for at, n in enumerate(looked_at[of].tolist()):
