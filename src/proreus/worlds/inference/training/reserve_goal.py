@@ -97,7 +97,7 @@ VECTOR = len(FIGURES) + len(_PLACES)
 class ReserveConfig:
     """Settings of the search."""
 
-    generations: int = 1_400
+    generations: int = 900
     """How many populations to try."""
     population: int = 24
     """Networks per generation."""
