@@ -170,6 +170,10 @@ def play_fluid(
                 starting += 1
                 change -= 1.0
                 coming += 1.0
+            while change < 0.0 and starting > 0:  # who is furthest from serving goes first
+                starting -= 1
+                change += 1.0
+                coming -= 1.0
             if change < 0.0:
                 drains = min(-change, max(active - 1.0, 0.0))
                 active -= drains

@@ -66,9 +66,10 @@ _MEAN, _EACH = 0.6, 0.4
 _BEHIND, _AHEAD = 2.0, 0.05
 """What it costs besides not to be so far ahead of the rule that is best in a scenario."""
 _PROMISE, _SHORT = 20.0, 0.002
-"""What it costs to keep fewer promises than that rule, for each share beyond so much."""
-_ENOUGH = 0.993
-"""Share of promises from which nobody asks for more."""
+"""What it costs to keep fewer promises than are wanted, and by how much fewer may be than were."""
+_ENOUGH, _POSSIBLE = 0.993, 0.9
+"""Share of promises that is wanted of a scenario, unless its rule keeps less than the second; of others, no
+more than the start kept."""
 _TAIL, _TENTH = 0.15, 0.1
 """What the worst tenth of all episodes of scenarios counts."""
 _OF_DRAWN = 0.25
@@ -97,29 +98,29 @@ VECTOR = len(FIGURES) + len(_PLACES)
 class ReserveConfig:
     """Settings of the search."""
 
-    generations: int = 900
+    generations: int = 800
     """How many populations to try."""
     population: int = 24
     """Networks per generation."""
     sigma: float = 0.5
     """Width of the first population."""
-    traces: int = 40
+    traces: int = 28
     """Runs of each scenario that episodes are drawn from."""
     warped: int = 300
     """Parts of each recording, and of each scenario of a whole day, that episodes are drawn from."""
     drawn: int = 1_600
     """Loads by chance that episodes are drawn from."""
-    episodes: int = 40
+    episodes: int = 28
     """Of each scenario, a generation."""
-    drawn_episodes: int = 240
+    drawn_episodes: int = 100
     """Of loads by chance and of parts, a generation; 0: none."""
     forecast_series: int = 24_000
     """Loads that the forecast is fitted to; 0: that of what ships."""
-    validation_runs: int = 8
+    validation_runs: int = 12
     """Runs of each scenario by which the mean is judged, in the simulator."""
     confirm_runs: int = 12
     """Runs after those that say, at the end, how much better the best is than the start."""
-    evaluate_every: int = 100
+    evaluate_every: int = 200
     """Generations between judgements."""
     seed: int = 1
     """Of the search."""
@@ -242,7 +243,8 @@ class ReserveGoal:
             ours, other, kept, promised = np.array(rows).T
             ratios, gap = np.log(ours / other), math.log(ours.mean() / other.mean())
             cost = _MEAN * gap + _EACH * float(ratios.mean())
-            wanted = min(float(promised.mean()) - _SHORT, _ENOUGH)
+            possible = group in self._own and promised.mean() > _POSSIBLE
+            wanted = _ENOUGH if possible else min(float(promised.mean()) - _SHORT, _ENOUGH)
             cost += _PROMISE * max(wanted - float(kept.mean()), 0.0)
             if group in self._own:
                 cost += _BEHIND * max(gap + _AHEAD, 0.0)
