@@ -42,7 +42,7 @@ def scenario_of(name: str) -> InferenceScenario:
 
 def measured(runs: Path, name: str, policy: str, seed: int) -> dict[str, float]:
     """A run, once."""
-    kept = runs / f"{name.replace('/', '_')}-{policy}-{seed}.json"
+    kept = runs / f"{name}-{policy}-{seed}.json".replace("/", "_")
     if not kept.exists():
         scenario = scenario_of(name)
         measures = play(scenario, scenario.load(seed), POLICIES.make(policy), seed).measures

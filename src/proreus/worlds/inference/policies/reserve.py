@@ -52,6 +52,8 @@ _LATE, _WAITS, _LATE_DECISIONS, _ALARM = 0.05, 1.0, 3.0, 0.5
 """Missed promises, and seconds that prompts wait, for so many decisions with room to spare, that say by
 themselves that instances do less than is believed; and how much is believed of it at each. What is late
 without a queue no further instance would mend."""
+_LEAST_SCORE = -1.2
+"""Of the forecast, however little promises count."""
 _SCORES = np.array(SCORES)
 _QUANTILES = len(QUANTILES)
 
@@ -230,9 +232,12 @@ def total_for(net: ReserveNet, foreseen: Foreseen, demand: Demand, memory: F64, 
             memory[M_STRAIN] = 1.0 + (memory[M_STRAIN] - 1.0) * _RELAXES
     memory[M_STRAIN] = min(max(memory[M_STRAIN], 1.0), _MOST_STRAIN)
     strain = memory[M_STRAIN]
-    then = level * math.exp(exceeded_at(quantiles[0], figures[RISE]))
-    peak = level * math.exp(exceeded_at(quantiles[1], figures[FALL]))
-    later = level * math.exp(exceeded_at(quantiles[2], figures[FALL]))
+    # Where nothing is held beside the forecast, who wants more promises wants a rarer overload.
+    leans = math.log(max(demand.caution, 0.1))
+    rise, fall = max(figures[RISE] + leans, _LEAST_SCORE), max(figures[FALL] + leans, _LEAST_SCORE)
+    then = level * math.exp(exceeded_at(quantiles[0], rise))
+    peak = level * math.exp(exceeded_at(quantiles[1], fall))
+    later = level * math.exp(exceeded_at(quantiles[2], fall))
     peak = (1.0 - figures[THREE]) * peak + figures[THREE] * later
     seconds = demand.steps * demand.interval
     cleared = max(demand.active * use - level * strain, 0.0) * seconds + demand.readies
