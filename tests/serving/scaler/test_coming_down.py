@@ -161,7 +161,11 @@ def test_where_nobody_heeds_it_the_wish_comes_down_all_the_same(policy: str, rep
     assert overloaded > replicas
 
 
-@pytest.mark.parametrize("policy", CONTROLLERS)
+# Not of the planner: in a hopeless overload its futures are lost whatever is held, and it saves GPUs.
+INSISTENT = [name for name in CONTROLLERS if name != "planner"]
+
+
+@pytest.mark.parametrize("policy", INSISTENT)
 def test_in_an_overload_the_wish_stands(policy: str) -> None:
     """Replicas that do not come for long are still needed."""
     loop = Loop(policy)

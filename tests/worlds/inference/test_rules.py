@@ -98,7 +98,9 @@ def test_reasons_change_nothing_and_say_what_was_seen() -> None:
         rule, looked = POLICIES.make(name), seen(pool("prompt"), pool("token", kv_use=0.95))
         reasons = rule.explain(looked)  # type: ignore[attr-defined]
         assert reasons.decision == rule.decide(looked)
-        assert [verdict.place for verdict in reasons.verdicts] == ["prompt pool", "token pool"]
+        places = [verdict.place for verdict in reasons.verdicts]
+        assert places[:2] == ["prompt pool", "token pool"]
+        assert len(places) == 2 or name == "planner"  # which lists its candidates, too
         assert all(verdict.scores for verdict in reasons.verdicts) and "10.0 requests/s" in reasons.note
 
 

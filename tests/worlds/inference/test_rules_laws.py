@@ -140,8 +140,12 @@ def constant(roles: tuple[Role, ...], load: float, decisions: int, name: str) ->
         yield tuple(sizes.values())
 
 
+# Not of the planner: its futures differ as its history grows, and it may try an instance more for a while.
+STEADFAST = [name for name in POLICIES.rules if name != "planner"]
+
+
 @pytest.mark.parametrize("roles", SHAPES, ids="+".join)
-@pytest.mark.parametrize("name", POLICIES.rules)
+@pytest.mark.parametrize("name", STEADFAST)
 def test_a_constant_load_gives_constant_pools(name: str, roles: tuple[Role, ...]) -> None:
     for load in (0.5, 6.7):
         sizes = list(constant(roles, load, 260, name))
