@@ -49,8 +49,8 @@ _LATELY, _ROOM, _NO_WAIT = 3, 0.6, 0.6
 _SHORTEST_START, _LONGEST_START = 10.0, 1_200.0
 """Seconds of a start between which the forecast is asked, twice as far as those that it was fitted to."""
 _HELD = 0.6
-"""Of the time that the search would wait before it drains: chosen on runs for validation, where the simulator
-drains as well as it starts."""
+"""Of the time that the search would wait before it drains: chosen on validation runs of earlier weights,
+and kept."""
 _UNDECIDED = 0.3
 """Of an instance, within which a pool stays as it is."""
 _WAYS: tuple[tuple[Role, Role, int], ...] = (("prompt", "token", 1), ("token", "prompt", -1))
