@@ -52,6 +52,11 @@ _LATE, _WAITS, _LATE_DECISIONS, _ALARM = 0.05, 1.0, 3.0, 0.5
 """Missed promises, and seconds that prompts wait, for so many decisions with room to spare, that say by
 themselves that instances do less than is believed; and how much is believed of it at each. What is late
 without a queue no further instance would mend."""
+LEAST_LOAD = 0.1
+"""Instances that a load keeps busy below which it is nothing: single requests of a silent hour are no waves."""
+_LONGER = 0.25
+"""Starts longer that is waited before any is drained, for each time that patience is more than usual: a search
+may have found that it pays to wait for nothing."""
 _LEAST_SCORE = -1.2
 """Of the forecast, however little promises count."""
 _SCORES = np.array(SCORES)
@@ -184,7 +189,7 @@ def loss_rate(memory: F64, life: float, seconds: float) -> float:
 @compiled
 def foresee(net: ReserveNet, series: F64, steps: float, features: F64, quantiles: F64) -> float:
     """Fill [features] and [targets, quantiles] for what follows a series; the level that both go by."""
-    level = load_features(series, series.size, steps, features)
+    level = load_features(np.maximum(series, LEAST_LOAD), series.size, steps, features)
     forecast_quantiles(net, features, quantiles)
     return level
 
@@ -256,7 +261,8 @@ def total_for(net: ReserveNet, foreseen: Foreseen, demand: Demand, memory: F64, 
     head = int(memory[M_HEAD])
     memory[RING + 2 * head], memory[RING + 1 + 2 * head] = demand.now, may
     memory[M_HEAD] = float((head + 1) % NEEDS)
-    since = demand.now - figures[HOLD] * seconds * demand.patience
+    hold = max(figures[HOLD] * demand.patience, _LONGER * (demand.patience - 1.0))
+    since = demand.now - hold * seconds
     for place in range(NEEDS):
         if memory[RING + 2 * place] > since:
             may = max(may, memory[RING + 1 + 2 * place])

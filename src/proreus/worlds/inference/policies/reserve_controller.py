@@ -48,9 +48,6 @@ _LATELY, _ROOM, _NO_WAIT = 3, 0.6, 0.6
 """Intervals that say what comes now, share of use below which there is room, seconds that are no queue."""
 _SHORTEST_START, _LONGEST_START = 10.0, 1_200.0
 """Seconds of a start between which the forecast is asked, twice as far as those that it was fitted to."""
-_HELD = 0.6
-"""Of the time that the search would wait before it drains: chosen on validation runs of earlier weights,
-and kept."""
 _UNDECIDED = 0.3
 """Of an instance, within which a pool stays as it is."""
 _WAYS: tuple[tuple[Role, Role, int], ...] = (("prompt", "token", 1), ("token", "prompt", -1))
@@ -70,16 +67,14 @@ class Leaning:
 
 
 def leaning_of(wishes: Mapping[str, float]) -> Leaning:
-    """By weights of `OBJECTIVES`, each 1 where it is not named; a search itself leans to nothing.
+    """By weights of `OBJECTIVES`, each 1 where it is not named: so a search leans.
 
     Instances cost GPU-hours and energy; what is held beyond the forecast buys promises, and patience buys
     stability. The square root, since the first instance of a reserve is worth more than the next.
     """
-    if not wishes:
-        return Leaning(patience=_HELD)
     price = (wishes.get("gpu_hours", 1.0) + wishes.get("energy", 1.0)) / 2.0
     ratio = wishes.get("promises", 1.0) / max(price, 1e-3)
-    patience = _HELD * min(max(wishes.get("stability", 1.0), 0.1), 10.0)
+    patience = min(max(wishes.get("stability", 1.0), 0.1), 10.0)
     return Leaning(min(max(math.sqrt(ratio), 0.1), 4.0), patience)
 
 

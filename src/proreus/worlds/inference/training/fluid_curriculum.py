@@ -35,6 +35,10 @@ _PACE = 0.7
 """Logarithm of how much faster or slower, higher or lower, a part of a recording may be played."""
 _LONGEST_PART = 2_400
 """Steps: eighty minutes."""
+_LONG = 3.0 * 3_600.0
+"""Seconds from which a scenario is played in parts."""
+_DAYS, _WINDOWS = 7, 28
+"""That parts are taken from: runs of a scenario of whole days, and of others."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +103,22 @@ def fluid_of(scenario: InferenceScenario, seed: int) -> FluidEpisode:
     lengths = np.quantile(trace.prompt, _PARTS) * (1.0 - found)
     own = np.array([length * hardness(length, True, 1) for length in lengths]) / first.prompt_tokens
     return FluidEpisode(scenario.name, FluidLoad(work, requests, urgent, own), setting)
+
+
+def is_long(scenario: InferenceScenario) -> bool:
+    """Whether it is played in parts alone."""
+    return scenario.load_.seconds > _LONG
+
+
+def warped_parts(scenarios: Sequence[InferenceScenario], count: int, seed: int) -> list[FluidEpisode]:
+    """So many parts of each recording, and of each scenario of a whole day."""
+    draw = np.random.default_rng([seed, len(scenarios)])
+    parts: list[FluidEpisode] = []
+    for scenario in scenarios:
+        if scenario.source != "generated" or is_long(scenario):
+            whole = [fluid_of(scenario, number) for number in range(_DAYS if is_long(scenario) else _WINDOWS)]
+            parts += [warped(whole[int(draw.integers(len(whole)))], draw) for _ in range(count)]
+    return parts
 
 
 def warped(episode: FluidEpisode, draw: np.random.Generator) -> FluidEpisode:

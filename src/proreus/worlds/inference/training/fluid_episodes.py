@@ -29,6 +29,8 @@ _MOST = 128
 _HISTORY = 360
 _STEPS = 5.0
 """Instances that are started or drained at once."""
+_TURN = 30.0
+"""Instance-seconds that it costs to shrink after growing, or to grow after shrinking."""
 
 
 class Setting(NamedTuple):
@@ -110,7 +112,7 @@ def play_fluid(
     # What is late whatever is held a controller finds out by itself, and leaves out.
     possible = max(kept_share(0.0, 0.0, load.own, service), 0.1)
     paid, kept, asked = 0.0, 0.0, 0.0
-    met_now, ended_now = 0.0, 0.0
+    met_now, ended_now, way = 0.0, 0.0, 0.0
     steps = (setting.start_seconds + setting.interval) / setting.interval
     for step in range(work.size):
         now = step * STEP
@@ -165,6 +167,10 @@ def play_fluid(
                 target = float(may)
             target = min(max(target, setting.least), setting.most)
             change = min(max(target - coming, -_STEPS), _STEPS)
+            if change != 0.0:
+                if change * way < 0.0:
+                    paid += _TURN
+                way = change
             while change > 0.0 and starting < _MOST:
                 ready[(head + starting) % _MOST] = moment + setting.start_seconds
                 starting += 1

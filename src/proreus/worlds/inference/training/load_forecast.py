@@ -1,7 +1,8 @@
-"""Fit the forecast of loads to loads drawn by chance, and hold it against forecasts that need no fitting.
+"""Fit the forecast of loads to loads drawn by chance and to those of scenarios, and hold it against forecasts
+that need no fitting.
 
 Nothing is simulated: a load is a row of counts, so that a hundred thousand moments to learn from are a matter
-of seconds. Half of the series are requests, half tokens, whose lengths add chance of their own.
+of seconds. Half of the drawn series are requests, half tokens, whose lengths add chance of their own.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import torch
 from proreus.kernels.arrays import F64
 from proreus.worlds.inference.datasets.load_shapes import KEPT_BACK, STEP, TRAINED, Family, load_shape
 from proreus.worlds.inference.encoding.load_history import SIZE, load_features
+from proreus.worlds.inference.policies.reserve import LEAST_LOAD
+from proreus.worlds.inference.state.fluid import STEP as FLOW_STEP
 from proreus.worlds.inference.state.forecast import Smoothing, smoothed
 from proreus.worlds.inference.state.quantile_forecast import (
     HIDDEN,
@@ -23,6 +26,7 @@ from proreus.worlds.inference.state.quantile_forecast import (
     TARGETS,
     LoadForecaster,
 )
+from proreus.worlds.inference.training.fluid_curriculum import FluidEpisode
 
 _HISTORY = 360
 _MOMENTS = 8
@@ -70,6 +74,36 @@ def drawn_moments(series: int, seed: int, families: Sequence[Family] = TRAINED) 
             came.append(found[1])
             rules.append(found[2])
     return Moments(np.array(features), np.array(came), np.array(rules))
+
+
+def flowing_moments(episodes: Sequence[FluidEpisode], each: int, seed: int) -> Moments:
+    """Moments of loads as they flow to a service, so many of each that is long enough."""
+    draw = np.random.default_rng(seed)
+    found = []
+    for episode in episodes:
+        setting = episode.setting
+        steps = (setting.start_seconds + setting.interval) / setting.interval
+        load = _by_interval(episode)
+        last = load.size - int(3 * steps) - 2
+        if last > 1:
+            found += [moment_of(load, moment, steps) for moment in draw.integers(1, last, each).tolist()]
+    return Moments(*(np.array([row[part] for row in found]) for part in range(3)))
+
+
+def _by_interval(episode: FluidEpisode) -> F64:
+    """[intervals] instances that a load keeps busy, as a controller sees it."""
+    width = int(episode.setting.interval / FLOW_STEP)
+    whole = episode.load.work[: episode.load.work.size // width * width].reshape(-1, width)
+    return np.asarray(np.maximum(whole.sum(axis=1) / episode.setting.interval, LEAST_LOAD))
+
+
+def joined(parts: Sequence[Moments]) -> Moments:
+    """All of them."""
+    return Moments(
+        np.concatenate([part.features for part in parts]),
+        np.concatenate([part.came for part in parts]),
+        np.concatenate([part.rules for part in parts]),
+    )
 
 
 def _counted(draw: np.random.Generator, factors: F64) -> F64:

@@ -14,22 +14,39 @@ from proreus.worlds.inference.encoding.load_history import SIZE, VERSION
 from proreus.worlds.inference.policies.catalogue import SHIPPED
 from proreus.worlds.inference.scenarios import InferenceScenario
 from proreus.worlds.inference.state.quantile_forecast import LoadForecaster, forecaster_of
+from proreus.worlds.inference.training.fluid_curriculum import fluid_of, is_long, warped_parts
 from proreus.worlds.inference.training.reserve_goal import ReserveConfig, ReserveGoal, vector_of
 
+_EACH, _EACH_PART = 40, 16
+"""Moments of a run of a scenario that the forecast is fitted to, and of a warped part."""
 
-def _forecaster(config: ReserveConfig) -> LoadForecaster:
-    """Fitted anew, or what ships."""
+
+def _forecaster(scenarios: Sequence[InferenceScenario], config: ReserveConfig) -> LoadForecaster:
+    """Fitted anew, to drawn loads and to training runs of the scenarios; or what ships."""
     if config.forecast_series == 0:
         return forecaster_of(load_checkpoint(SHIPPED, VERSION).tensors, SIZE)
     # torch is needed here alone
-    from proreus.worlds.inference.training.load_forecast import ForecastConfig, drawn_moments, fit_forecast
+    from proreus.worlds.inference.training.load_forecast import (
+        ForecastConfig,
+        drawn_moments,
+        fit_forecast,
+        flowing_moments,
+        joined,
+    )
 
     settings = ForecastConfig(series=config.forecast_series, seed=config.seed)
-    return fit_forecast(drawn_moments(settings.series, settings.seed), settings)
+    parts = [scenario.of_part("train") for scenario in scenarios]
+    runs = [fluid_of(part, seed) for part in parts if not is_long(part) for seed in range(config.traces)]
+    moments = [
+        drawn_moments(settings.series, settings.seed),
+        flowing_moments(runs, _EACH, settings.seed),
+        flowing_moments(warped_parts(parts, config.warped, config.seed), _EACH_PART, settings.seed),
+    ]
+    return fit_forecast(joined([part for part in moments if len(part.came)]), settings)
 
 
 def _goal(scenarios: Sequence[InferenceScenario], config: ReserveConfig, pool: Executor) -> ReserveGoal:
-    return ReserveGoal(scenarios, config, pool, _forecaster(config))
+    return ReserveGoal(scenarios, config, pool, _forecaster(scenarios, config))
 
 
 def _starts(scenario: InferenceScenario) -> Starts:
