@@ -53,10 +53,11 @@ _LATE, _WAITS, _LATE_DECISIONS, _ALARM = 0.05, 1.0, 3.0, 0.5
 themselves that instances do less than is believed; and how much is believed of it at each. What is late
 without a queue no further instance would mend."""
 LEAST_LOAD = 0.1
-"""Instances that a load keeps busy below which it is nothing: single requests of a silent hour are no waves."""
+"""Instances that a load keeps busy below which it is nothing: single requests in a silent hour are no
+waves."""
 _LONGER = 0.25
-"""Starts longer that is waited before any is drained, for each time that patience is more than usual: a search
-may have found that it pays to wait for nothing."""
+"""Starts that are waited before any is drained, for each time that patience is more than usual: a search may
+have found that it pays to wait for nothing."""
 _LEAST_SCORE = -1.2
 """Of the forecast, however little promises count."""
 _SCORES = np.array(SCORES)
