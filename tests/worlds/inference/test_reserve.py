@@ -89,6 +89,29 @@ def test_wishes_change_what_is_held_and_nothing_else_is_trained() -> None:
         POLICIES.make("learned@latency=2")
 
 
+def test_who_wishes_for_stability_turns_less() -> None:
+    scenario = parse("surge", None).of_part("valid")
+
+    def turns(name: str) -> float:
+        runs = [play(scenario, scenario.load(seed), POLICIES.make(name), seed) for seed in range(3)]
+        return sum(run.measures["oscillation"] for run in runs)
+
+    assert turns("learned@stability=10") < 0.75 * turns("learned")
+
+
+def test_single_requests_in_a_silent_hour_are_no_waves() -> None:
+    """A recording of ServeGen falls silent for hours; nine instances were started for a request or two."""
+    silent = Load(rate=20.0, seconds=3_600.0, profile=(*[1.0] * 3, *[0.0005] * 6))
+    scenario = replace(parse("surge", None), name="silent", load_=silent)
+    run, player = scenario.start(scenario.load(1), 1), POLICIES.make("learned").fresh(1)
+    held = []
+    while (look := run.next_decision()) is not None:
+        held.append((look.now, sum(one.coming for one in look.pools)))
+        run.apply(player.decide(look))
+    assert max(count for now, count in held if now < 1_000.0) > 2
+    assert max(count for now, count in held if now > 1_800.0) <= 2
+
+
 def test_starts_beyond_what_it_was_fitted_to_are_left_to_others() -> None:
     controller, look = Reserve("learned", net_of(TENSORS)), seen(pool("mixed"))
     assert controller.unsure(look) == ""
