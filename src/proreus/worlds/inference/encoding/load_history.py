@@ -32,7 +32,7 @@ FEATURES = (
     "log highest half start over the level",
     "log lowest half start over the level",
     "log intervals of a start",
-    "log starts that are known",
+    "log starts that are known, up to eight",
 )
 SIZE = len(FEATURES)
 _TINY = 1e-9
@@ -119,7 +119,8 @@ def load_features(series: F64, known: int, steps: float, out: F64) -> float:
     out[14] = math.log(highest / level)
     out[15] = math.log(lowest / level)
     out[16] = math.log(max(steps, 0.5))
-    out[17] = math.log(max(known / max(steps, 0.5), 0.1))
+    # The longest mean but one is over eight: a constant load must not look different an hour later.
+    out[17] = math.log(min(max(known / max(steps, 0.5), 0.1), 8.0))
     for place in range(out.size):
         out[place] = min(max(out[place], -_MOST), _MOST)
     return level

@@ -41,8 +41,8 @@ BESIDE_LOAD = (
 )
 INPUTS = LOAD_FEATURES + len(BESIDE_LOAD)
 NEEDS = 64
-(M_STRAIN, M_LOSSES, M_EXPOSURE, M_EXPECTED, M_MET, M_ENDED, M_HEAD, M_LATE) = range(8)
-RING = 8
+(M_STRAIN, M_LOSSES, M_EXPOSURE, M_EXPECTED, M_MET, M_ENDED, M_HEAD, M_LATE, M_OWED, M_OWING) = range(10)
+RING = 10
 MEMORY = RING + 2 * NEEDS
 """Numbers that a controller remembers: the above, and a ring of (moment, needed)."""
 _MOST_STRAIN = 2.0
@@ -52,6 +52,9 @@ _LATE, _WAITS, _LATE_DECISIONS, _ALARM = 0.05, 1.0, 3.0, 0.5
 """Missed promises, and seconds that prompts wait, for so many decisions with room to spare, that say by
 themselves that instances do less than is believed; and how much is believed of it at each. What is late
 without a queue no further instance would mend."""
+_PAID_BACK = 45.0
+"""Seconds after a queue is gone that was to be expected, until what is late says anything of instances: those
+that waited in it end late."""
 LEAST_LOAD = 0.1
 """Instances that a load keeps busy below which it is nothing: single requests in a silent hour are no
 waves."""
@@ -223,10 +226,16 @@ def total_for(net: ReserveNet, foreseen: Foreseen, demand: Demand, memory: F64, 
     figures = np.empty(len(FIGURES))
     set_figures(net, inputs, LOW, HIGH, figures)
     use = figures[USE]
-    # Late though instances were not full: they can do less than their ability says.
-    load = level * memory[M_STRAIN] / max(demand.active * use, 0.01)
     late = 1.0 - demand.met if demand.ended > 0 else 0.0
-    if load < 1.0 and late > _LATE:
+    # Late though instances were not full: they can do less than their ability says. But what waits since more
+    # came than they can do is late as well, until it is worked off.
+    load = level * memory[M_STRAIN] / max(demand.active * use, 0.01)
+    last = level * math.exp(foreseen.features[0]) * memory[M_STRAIN]
+    owed = max(memory[M_OWED] + (last - demand.active * use) * demand.interval, 0.0)
+    memory[M_OWED] = 0.0 if demand.wait < _WAITS and demand.backlog < demand.active else owed
+    if memory[M_OWED] > 0.0:
+        memory[M_OWING] = demand.now
+    if load < 1.0 and late > _LATE and demand.now - memory[M_OWING] > _PAID_BACK:
         memory[M_LATE] = memory[M_LATE] + 1.0 if demand.wait > _WAITS else 0.0
         if demand.backlog < 2.0 * demand.active:
             memory[M_STRAIN] *= 1.0 + figures[STRAIN] * min(late, 0.3) * min(demand.ended / 50.0, 1.0)
@@ -256,7 +265,8 @@ def total_for(net: ReserveNet, foreseen: Foreseen, demand: Demand, memory: F64, 
     if rate > 0.0:
         mean = rate * max(demand.coming, 1.0) * seconds
         lost = mean + figures[LOSS] * math.sqrt(mean)
-    beside = figures[BESIDE] * math.sqrt(max(level, 1.0)) * demand.caution
+    # Where less than one instance is busy, only the load's share of the reserve is held: none for silence.
+    beside = figures[BESIDE] * (math.sqrt(level) if level > 1.0 else level) * demand.caution
     must = (then * strain + beside) / use + queue + lost
     may = max((peak * strain + beside) / use + queue + lost, must)
     head = int(memory[M_HEAD])
