@@ -19,7 +19,6 @@ import numpy as np
 from proreus.kernels.arrays import F64, I64
 from proreus.policies.planner import Effort, lead
 from proreus.policies.protocol import Explanation, Verdict
-from proreus.worlds.inference.encoding.load_history import SIZE, load_features
 from proreus.worlds.inference.model.service import AS_MANY_AGAIN
 from proreus.worlds.inference.policies.load_futures import (
     Grid,
@@ -32,15 +31,22 @@ from proreus.worlds.inference.policies.reserve import (
     M_ENDED,
     M_EXPOSURE,
     M_MET,
+    Demand,
     ReserveNet,
-    forecast_quantiles,
     loss_rate,
+    total_for,
 )
 from proreus.worlds.inference.policies.reserve_controller import Asked, Leaning, Reserve
-from proreus.worlds.inference.policies.rollouts import MISSED, PAID, Situation, play_futures
+from proreus.worlds.inference.policies.rollouts import (
+    KNOWN,
+    MISSED,
+    PAID,
+    Situation,
+    foreseen_with,
+    play_futures,
+)
 from proreus.worlds.inference.state.fluid import SERVICE, STEP
 from proreus.worlds.inference.state.observation import InferenceObservation
-from proreus.worlds.inference.state.quantile_forecast import QUANTILES, TARGETS
 
 FUTURES = 32
 _BATCH = 8
@@ -56,6 +62,9 @@ _LONGEST_OWN = 1.0
 """Seconds of a prompt by itself; what takes longer is late whatever is held."""
 _WORST = 0.1
 """Share of the futures that are the worst."""
+_KNOWN_WELL = math.log(8.0)
+"""Starts that a load is known for, from which on a longer history is no reason to change anything: the
+longest mean that the forecast sees is over as many."""
 _NOISE_BASE, _NOISE, _NOW = 0.01, 10, 1
 """What the forecast's input adds to the noise, and its place and that of the latest load."""
 
@@ -116,6 +125,15 @@ def worst_tenth(costs: F64) -> F64:
     return np.asarray(np.sort(costs, axis=0)[-count:].mean(axis=0))
 
 
+@dataclass(frozen=True)
+class _Settled:
+    """Since when the total is what it is."""
+
+    coming: float = -1.0
+    known: float = math.inf
+    """How long the load was known then, as the forecast is told."""
+
+
 class Planner(Reserve):
     """Plays futures before it orders."""
 
@@ -131,6 +149,7 @@ class Planner(Reserve):
         self.effort, self.seed = effort or Effort(FUTURES), seed
         self.prices = Prices()
         self.clock: Callable[[], float] = perf_counter
+        self._settled = _Settled()
         self.thought: Thought | None = None
         """Of the last decision; None: there was nothing to choose from."""
 
@@ -139,6 +158,22 @@ class Planner(Reserve):
         made = type(self)(self.name, self._net, self._leaning, self.effort, seed)
         made.prices, made.clock = self.prices, self.clock
         return made
+
+    def wanted(self, series: F64, demand: Demand, told: F64) -> tuple[int, int]:
+        """As `learned`, but that time passes is no reason for another total.
+
+        The forecast is told how long a load is known. So it drifts where a load stays the same, and sooner or
+        later another total is wanted. Once a load is known well, that figure stays what it was when the total
+        last changed.
+        """
+        latest = foreseen_with(self._net, series, demand.steps, math.inf)
+        known = float(latest.features[KNOWN])
+        if known < _KNOWN_WELL:
+            self._settled = _Settled()
+        elif demand.coming != self._settled.coming or known < self._settled.known:
+            self._settled = _Settled(demand.coming, known)
+        foreseen = foreseen_with(self._net, series, demand.steps, self._settled.known)
+        return total_for(self._net, foreseen, demand, self._known.memory, told)
 
     def total(self, seen: InferenceObservation, asked: Asked) -> tuple[int, dict[str, float]]:
         """What is cheapest in the futures, where it is surely ahead of what `learned` would hold."""
@@ -175,14 +210,14 @@ class Planner(Reserve):
         costs = self._costs(outcome, requests[: len(outcome)], asked)
         if not np.isfinite(costs).all():
             return None
-        return self._chosen(seen, totals, costs, base)
+        least = _least(seen, asked, int(totals[base]))
+        return self._chosen(seen, totals, costs, base, least)
 
     def _outlook(self, asked: Asked) -> Outlook:
-        features, quantiles = np.zeros(SIZE), np.empty((len(TARGETS), len(QUANTILES)))
-        level = load_features(asked.series, asked.series.size, asked.demand.steps, features)
-        forecast_quantiles(self._net, features, quantiles)
-        noise = max(math.exp(features[_NOISE]) - _NOISE_BASE, 0.0)
-        return Outlook(level, float(features[_NOW]), quantiles, noise, self.prices.tail)
+        foreseen = foreseen_with(self._net, asked.series, asked.demand.steps, self._settled.known)
+        noise = max(math.exp(foreseen.features[_NOISE]) - _NOISE_BASE, 0.0)
+        now = float(foreseen.features[_NOW])
+        return Outlook(foreseen.level, now, foreseen.quantiles, noise, self.prices.tail)
 
     def _situation(self, seen: InferenceObservation, asked: Asked, grid: Grid) -> Situation:
         demand, memory, strain = asked.demand, self._known.memory, float(asked.told[3])
@@ -209,6 +244,7 @@ class Planner(Reserve):
             most=float(seen.limits.most_in_total),
             change=float(seen.steps.scale * pools),
             loss_rate=float(loss_rate(memory, demand.life, seconds)),
+            known=self._settled.known,
         )
 
     def _costs(self, outcome: F64, requests: F64, asked: Asked) -> F64:
@@ -232,14 +268,15 @@ class Planner(Reserve):
             paid * (1.0 + beyond / AS_MANY_AGAIN) + price * late * weighed / np.maximum(usual, 1e-9)
         )
 
-    def _chosen(self, seen: InferenceObservation, totals: I64, costs: F64, base: int) -> Thought:
-        """The least score; of equal ones the fewest changes, then the fewest instances."""
+    def _chosen(self, seen: InferenceObservation, totals: I64, costs: F64, base: int, least: int) -> Thought:
+        """The least score of so many or more; of equal ones the fewest changes, then the fewest instances."""
         prices, coming = self.prices, sum(pool.coming for pool in seen.pools)
         changes = np.abs(totals - coming)
         mean = costs.mean(axis=0)
         scores = mean + prices.worst * (worst_tenth(costs) - mean)
         scores = scores + prices.change * self._leaning.patience * changes
-        best = int(np.lexsort((totals, changes, np.round(scores, 6)))[0])
+        allowed = np.where(totals >= least, np.round(scores, 6), np.inf)
+        best = int(np.lexsort((totals, changes, allowed))[0])
         spread = float((costs[:, best] - costs[:, base]).std())
         proof = prices.fewer if totals[best] < totals[base] else prices.more
         sure = scores[best] < scores[base] - proof * spread
@@ -280,6 +317,21 @@ def _candidates(seen: InferenceObservation, base: int) -> tuple[I64, int]:
     around = {min(max(own + unit * offset, low), high) for offset in _OFFSETS}
     totals = np.array(sorted(around | {min(max(coming, low), high)}), dtype=np.int64)
     return totals, int(np.searchsorted(totals, own))
+
+
+def _least(seen: InferenceObservation, asked: Asked, own: int) -> int:
+    """Fewest that may be chosen, whatever futures say, where `learned` would hold `own`.
+
+    Not fewer than it says there must be: that is for rises so rare that a few dozen futures hardly hold them,
+    so they are no evidence against it. But its reserve is that of one busy instance where less comes, even
+    nothing; of that only the load's share counts. And none fewer than it would hold while any start: what is
+    ordered in one interval and given up in the next never comes.
+    """
+    if any(pool.starting for pool in seen.pools):
+        return own
+    level, then, _, strain, lost, queue, _, use, _, beside = asked.told.tolist()
+    needed = (then * strain + beside * min(level, 1.0)) / use + queue + lost
+    return min(math.ceil(min(needed, 1e6) - 1e-9), own)
 
 
 def _note(thought: Thought) -> str:

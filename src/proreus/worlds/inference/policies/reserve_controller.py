@@ -145,7 +145,7 @@ class Reserve(Controller):
         series = np.ascontiguousarray(prompts + tokens)
         self._learn_what_is_hopeless(seen, float(series[-_LATELY:].mean()))
         demand = self._demand(seen)
-        must, may = wanted_total(self._net, series, demand, known.memory, told)
+        must, may = self.wanted(series, demand, told)
         total, why = self.total(seen, Asked(series, demand, must, may, told))
         because = {
             "work now": float(told[0]),
@@ -165,6 +165,10 @@ class Reserve(Controller):
         share = float(tokens[recent].sum() / max(series[recent].sum(), 1e-9))
         counts = self._shared_out(seen, total, share, float(told[7]))
         return {role: Target(count, because) for role, count in counts.items()}
+
+    def wanted(self, series: F64, demand: Demand, told: F64) -> tuple[int, int]:
+        """(instances that there must be, that there may be); what is remembered and `told` are changed."""
+        return wanted_total(self._net, series, demand, self._known.memory, told)
 
     def total(self, seen: InferenceObservation, asked: Asked) -> tuple[int, dict[str, float]]:
         """Instances of all pools together, and what else is to be told of it."""

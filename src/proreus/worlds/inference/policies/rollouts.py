@@ -13,16 +13,30 @@ import numpy as np
 
 from proreus.kernels.arrays import F64
 from proreus.kernels.jit import compiled
-from proreus.worlds.inference.policies.reserve import M_EXPECTED, TOLD, Demand, ReserveNet, wanted_total
+from proreus.worlds.inference.encoding.load_history import FEATURES, load_features
+from proreus.worlds.inference.policies.reserve import (
+    M_EXPECTED,
+    TOLD,
+    Demand,
+    Foreseen,
+    ReserveNet,
+    forecast_quantiles,
+    total_for,
+)
 from proreus.worlds.inference.state.fluid import SERVICE, STEP, flow, kept_share
+from proreus.worlds.inference.state.quantile_forecast import QUANTILES, TARGETS
 
 PAID, MISSED = 0, 1
+KNOWN = FEATURES.index("log starts that are known")
+_FEATURES, _TARGETS, _QUANTILES = len(FEATURES), len(TARGETS), len(QUANTILES)
 _HISTORY = 360
 """Intervals that a controller looks back on at most, as in the simulator."""
 _DRAIN_SECONDS = 10.0
 """That an instance is paid for after it is told to go, as in the curriculum."""
 _CLEAR_SECONDS = 25.0
 """Within which what waits at the end of a start is to be gone."""
+_LEAST_SPARE = 1.0
+"""Instances that work off what waits at the end, if there are no more."""
 
 
 class Situation(NamedTuple):
@@ -56,6 +70,18 @@ class Situation(NamedTuple):
     """Instances that a decision starts or drains at most."""
     loss_rate: float
     """Of an instance, a second."""
+    known: float
+    """Most that the forecast is told of how long the load is known."""
+
+
+@compiled
+def foreseen_with(net: ReserveNet, series: F64, steps: float, known: float) -> Foreseen:
+    """The forecast, told that the load is known no longer than `known` says, a feature of `load_history`."""
+    features, quantiles = np.zeros(_FEATURES), np.empty((_TARGETS, _QUANTILES))
+    level = load_features(series, series.size, steps, features)
+    features[KNOWN] = min(features[KNOWN], known)
+    forecast_quantiles(net, features, quantiles)
+    return Foreseen(level, features, quantiles)
 
 
 @compiled
@@ -98,7 +124,9 @@ def followed(net: ReserveNet, begin: Situation, loads: F64, out: F64) -> None:
             now.pools,
         )
         end = past + interval + 1
-        must, may = wanted_total(net, series[max(end - max(past, _HISTORY), 0) : end], demand, memory, told)
+        seen = series[max(end - max(past, _HISTORY), 0) : end]
+        foreseen = foreseen_with(net, seen, now.steps, begin.known)
+        must, may = total_for(net, foreseen, demand, memory, told)
         out[decision, 0], out[decision, 1], out[decision, 2] = float(must), float(may), told[7]
 
 
@@ -160,7 +188,12 @@ def play_candidate(
         queue, busy, wait = flow(queue, busy, work * begin.strain, active - begin.apart, SERVICE)
         missed += begin.requests * work * (1.0 - kept_share(busy, wait, begin.own, SERVICE))
         paid += coming * STEP
-    return paid, missed
+    # What still waits is done after the future, and who comes until it is gone is late. Otherwise, where all
+    # are late to the end, the fewest instances would be the cheapest.
+    load = loads[max(steps - every, 0) :].mean()
+    spare = max((active - begin.apart) * SERVICE.speed - load * begin.strain, _LEAST_SPARE)
+    missed += begin.requests * load * queue / spare
+    return paid + queue / SERVICE.speed, missed
 
 
 @compiled
