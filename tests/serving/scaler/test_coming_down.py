@@ -161,11 +161,7 @@ def test_where_nobody_heeds_it_the_wish_comes_down_all_the_same(policy: str, rep
     assert overloaded > replicas
 
 
-# Not of the planner, which broke it (one replica wanted where two were); why was not looked into.
-INSISTENT = [name for name in CONTROLLERS if name != "planner"]
-
-
-@pytest.mark.parametrize("policy", INSISTENT)
+@pytest.mark.parametrize("policy", CONTROLLERS)
 def test_in_an_overload_the_wish_stands(policy: str) -> None:
     """Replicas that do not come for long are still needed."""
     loop = Loop(policy)

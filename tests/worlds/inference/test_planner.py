@@ -24,8 +24,16 @@ from proreus.worlds.inference.policies.load_futures import (
 )
 from proreus.worlds.inference.policies.planner import Planner, Thought, worst_tenth
 from proreus.worlds.inference.policies.reserve import Demand, first_memory
+from proreus.worlds.inference.policies.reserve_controller import Asked
 from proreus.worlds.inference.policies.reserve_weights import net_of
-from proreus.worlds.inference.policies.rollouts import Situation, followed, play_candidate, play_futures
+from proreus.worlds.inference.policies.rollouts import (
+    MISSED,
+    PAID,
+    Situation,
+    followed,
+    play_candidate,
+    play_futures,
+)
 from proreus.worlds.inference.scenarios import PRESETS
 from proreus.worlds.inference.state.fluid import SERVICE, STEP
 from proreus.worlds.inference.state.observation import InferenceObservation
@@ -178,7 +186,9 @@ def _reference(begin: Situation, loads: F64, losses: F64, wanted: F64, totals: t
         first = float(np.mean(1.0 / (1.0 + np.exp(np.minimum(waits / 0.3, 50.0)))))
         missed += begin.requests * load * STEP * (1.0 - tokens * first)
         paid += (active + len(starting)) * STEP
-    return np.array([paid, missed])
+    lately = float(np.mean(loads[-begin.each * begin.stride :]))
+    spare = max((active - begin.apart) * SERVICE.speed - lately * begin.strain, 1.0)
+    return np.array([paid + queue / SERVICE.speed, missed + begin.requests * lately * queue / spare])
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -214,7 +224,43 @@ def test_what_is_held_in_a_future_follows_what_has_come_there() -> None:
     assert (caught[known + 1 :, 0] > calm[known + 1 :, 0]).all()
 
 
+def test_where_all_are_late_to_the_end_more_instances_are_still_worth_something() -> None:
+    """They leave less to those who come after the future."""
+    begin = _situation()
+    begin = begin._replace(demand=begin.demand._replace(backlog=1e5), loss_rate=0.0)
+    steps = grid_of(13.0, 5).steps
+    totals = np.array([[6.0, 6.0], [7.0, 6.0], [9.0, 6.0]])
+    played = play_futures(NET, begin, np.full((1, steps), 3.0), np.ones((1, steps)), totals)[0]
+    assert (np.diff(played[:, MISSED]) < 0).all()
+
+
 # What is chosen.
+
+
+class _Careless(Planner):
+    """Sees only what is paid, so that the fewest are the cheapest; remembers what must be."""
+
+    must = 0
+
+    def total(self, seen: InferenceObservation, asked: Asked) -> tuple[int, dict[str, float]]:
+        self.must = asked.must
+        return super().total(seen, asked)
+
+    def _costs(self, outcome: F64, requests: F64, asked: Asked) -> F64:
+        return np.asarray(outcome[:, :, PAID])
+
+
+@pytest.mark.parametrize("active", [4, 12, 20])
+@pytest.mark.parametrize("starting", [0, 2])
+def test_futures_do_not_speak_against_what_must_be_nor_against_what_starts(
+    active: int, starting: int
+) -> None:
+    look = _look(active=active)
+    look = replace(look, pools=(replace(look.pools[0], starting=(30.0,) * starting),))
+    planner = _Careless("planner", NET)
+    thought = _thought(planner, look)
+    held = int(thought.totals[thought.base])
+    assert thought.totals[thought.chosen] == (held if starting else min(planner.must, held))
 
 
 def test_a_certain_rise_is_ordered_beforehand_and_a_certain_calm_is_not() -> None:

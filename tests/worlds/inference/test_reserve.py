@@ -19,12 +19,18 @@ from proreus.worlds.inference.policies.catalogue import POLICIES, SHIPPED
 from proreus.worlds.inference.policies.reserve import (
     HIGH,
     LOW,
+    M_STRAIN,
+    TOLD,
+    Demand,
     exceeded_at,
+    first_memory,
     forecast_quantiles,
+    wanted_total,
 )
 from proreus.worlds.inference.policies.reserve_controller import Reserve
 from proreus.worlds.inference.policies.reserve_weights import BIAS, net_of
 from proreus.worlds.inference.scenarios import PRESETS, InferenceScenario, from_json, parse
+from proreus.worlds.inference.state.fluid import SERVICE
 from proreus.worlds.inference.state.quantile_forecast import (
     QUANTILES,
     SCORES,
@@ -33,6 +39,7 @@ from proreus.worlds.inference.state.quantile_forecast import (
     forecaster_of,
 )
 from proreus.worlds.inference.training.fluid_curriculum import drawn_episodes, fluid_of, played
+from proreus.worlds.inference.training.fluid_episodes import foresee_load, play_fluid
 from proreus.worlds.inference.training.reserve_goal import (
     VECTOR,
     ReserveConfig,
@@ -112,6 +119,40 @@ def test_single_requests_in_a_silent_hour_are_no_waves() -> None:
     assert max(count for now, count in held if now > 1_800.0) <= 2
 
 
+def test_a_load_that_is_known_for_longer_is_no_other_load() -> None:
+    """What must be held does not drift with the length of a history that says the same."""
+    net, found = net_of(TENSORS), set()
+    for intervals in range(110, 360, 10):
+        told = np.zeros(TOLD)
+        demand = Demand(13.0, 10.0 * intervals, 10.0, 12, 12, 0, 0, 50, 1.0, 0.1, 0, 1.0, 1.0, 1.0)
+        wanted_total(net, np.full(intervals, 9.0), demand, first_memory(), told)
+        found.add((float(told[1]), float(told[2])))
+    assert len(found) == 1
+
+
+def test_what_ends_late_after_a_jump_says_nothing_of_instances() -> None:
+    """More came than they can do; what waited is late, also when there are enough of them at last."""
+    net, memory, told = net_of(TENSORS), first_memory(), np.zeros(TOLD)
+    series = [4.0] * 40
+
+    def decide(load: float, active: float, met: float, wait: float) -> None:
+        series.append(load)
+        now = 10.0 * len(series)
+        demand = Demand(13.0, now, 10.0, active, active, 0, wait * active, 300, met, wait, 0, 1.0, 1.0, 1.0)
+        wanted_total(net, np.array(series), demand, memory, told)
+
+    for _ in range(10):
+        decide(8.0, 6.0, 0.0, 12.0)
+    for _ in range(4):
+        decide(8.0, 14.0, 0.0, 6.0)
+    assert memory[M_STRAIN] == 1.0
+    for _ in range(20):
+        decide(8.0, 14.0, 1.0, 0.0)
+    for _ in range(6):  # late again, with room to spare and no reason
+        decide(8.0, 14.0, 0.2, 3.0)
+    assert memory[M_STRAIN] > 1.2
+
+
 def test_starts_beyond_what_it_was_fitted_to_are_left_to_others() -> None:
     controller, look = Reserve("learned", net_of(TENSORS)), seen(pool("mixed"))
     assert controller.unsure(look) == ""
@@ -177,9 +218,9 @@ def test_the_fluid_model_is_close_to_the_simulator(name: str) -> None:
     for seed in range(3):
         measures = play(scenario, scenario.load(seed), Reserve("learned", net), seed).measures
         episode = fluid_of(scenario, seed)
-        weighed, share = played(net, episode)
-        spent = weighed / (1.0 + max(0.99 - share, 0.0) / 0.05) * 4.0 / 3_600.0
-        hours.append((spent, measures["gpu_hours"]))
+        known = foresee_load(net, episode.load.work, episode.setting)
+        paid, share, _ = play_fluid(net, episode.load, episode.setting, SERVICE, known)
+        hours.append((paid * 4.0 / 3_600.0, measures["gpu_hours"]))
         kept.append((100.0 * share, measures["slo_attainment"]))
     fluid, exact = np.mean(hours, axis=0)
     assert fluid == pytest.approx(exact, rel=0.06)

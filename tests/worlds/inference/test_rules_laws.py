@@ -140,12 +140,8 @@ def constant(roles: tuple[Role, ...], load: float, decisions: int, name: str) ->
         yield tuple(sizes.values())
 
 
-# Not of the planner, which broke it (11 instances, then 12, in one pool); why was not looked into.
-STEADFAST = [name for name in POLICIES.rules if name != "planner"]
-
-
 @pytest.mark.parametrize("roles", SHAPES, ids="+".join)
-@pytest.mark.parametrize("name", STEADFAST)
+@pytest.mark.parametrize("name", [*POLICIES.rules, "learned"])
 def test_a_constant_load_gives_constant_pools(name: str, roles: tuple[Role, ...]) -> None:
     for load in (0.5, 6.7):
         sizes = list(constant(roles, load, 260, name))

@@ -19,7 +19,6 @@ import numpy as np
 from proreus.kernels.arrays import F64, I64
 from proreus.policies.planner import Effort, lead
 from proreus.policies.protocol import Explanation, Verdict
-from proreus.worlds.inference.encoding.load_history import SIZE, load_features
 from proreus.worlds.inference.model.service import AS_MANY_AGAIN
 from proreus.worlds.inference.policies.load_futures import (
     Grid,
@@ -33,14 +32,18 @@ from proreus.worlds.inference.policies.reserve import (
     M_EXPOSURE,
     M_MET,
     ReserveNet,
-    forecast_quantiles,
+    foreseen_of,
     loss_rate,
 )
 from proreus.worlds.inference.policies.reserve_controller import Asked, Leaning, Reserve
-from proreus.worlds.inference.policies.rollouts import MISSED, PAID, Situation, play_futures
+from proreus.worlds.inference.policies.rollouts import (
+    MISSED,
+    PAID,
+    Situation,
+    play_futures,
+)
 from proreus.worlds.inference.state.fluid import SERVICE, STEP
 from proreus.worlds.inference.state.observation import InferenceObservation
-from proreus.worlds.inference.state.quantile_forecast import QUANTILES, TARGETS
 
 FUTURES = 32
 _BATCH = 8
@@ -175,14 +178,14 @@ class Planner(Reserve):
         costs = self._costs(outcome, requests[: len(outcome)], asked)
         if not np.isfinite(costs).all():
             return None
-        return self._chosen(seen, totals, costs, base)
+        least = _least(seen, asked, int(totals[base]))
+        return self._chosen(seen, totals, costs, base, least)
 
     def _outlook(self, asked: Asked) -> Outlook:
-        features, quantiles = np.zeros(SIZE), np.empty((len(TARGETS), len(QUANTILES)))
-        level = load_features(asked.series, asked.series.size, asked.demand.steps, features)
-        forecast_quantiles(self._net, features, quantiles)
-        noise = max(math.exp(features[_NOISE]) - _NOISE_BASE, 0.0)
-        return Outlook(level, float(features[_NOW]), quantiles, noise, self.prices.tail)
+        foreseen = foreseen_of(self._net, asked.series, asked.demand.steps)
+        noise = max(math.exp(foreseen.features[_NOISE]) - _NOISE_BASE, 0.0)
+        now = float(foreseen.features[_NOW])
+        return Outlook(foreseen.level, now, foreseen.quantiles, noise, self.prices.tail)
 
     def _situation(self, seen: InferenceObservation, asked: Asked, grid: Grid) -> Situation:
         demand, memory, strain = asked.demand, self._known.memory, float(asked.told[3])
@@ -232,14 +235,15 @@ class Planner(Reserve):
             paid * (1.0 + beyond / AS_MANY_AGAIN) + price * late * weighed / np.maximum(usual, 1e-9)
         )
 
-    def _chosen(self, seen: InferenceObservation, totals: I64, costs: F64, base: int) -> Thought:
-        """The least score; of equal ones the fewest changes, then the fewest instances."""
+    def _chosen(self, seen: InferenceObservation, totals: I64, costs: F64, base: int, least: int) -> Thought:
+        """The least score of so many or more; of equal ones the fewest changes, then the fewest instances."""
         prices, coming = self.prices, sum(pool.coming for pool in seen.pools)
         changes = np.abs(totals - coming)
         mean = costs.mean(axis=0)
         scores = mean + prices.worst * (worst_tenth(costs) - mean)
         scores = scores + prices.change * self._leaning.patience * changes
-        best = int(np.lexsort((totals, changes, np.round(scores, 6)))[0])
+        allowed = np.where(totals >= least, np.round(scores, 6), np.inf)
+        best = int(np.lexsort((totals, changes, allowed))[0])
         spread = float((costs[:, best] - costs[:, base]).std())
         proof = prices.fewer if totals[best] < totals[base] else prices.more
         sure = scores[best] < scores[base] - proof * spread
@@ -280,6 +284,16 @@ def _candidates(seen: InferenceObservation, base: int) -> tuple[I64, int]:
     around = {min(max(own + unit * offset, low), high) for offset in _OFFSETS}
     totals = np.array(sorted(around | {min(max(coming, low), high)}), dtype=np.int64)
     return totals, int(np.searchsorted(totals, own))
+
+
+def _least(seen: InferenceObservation, asked: Asked, own: int) -> int:
+    """Fewest that may be chosen, whatever futures say, where `learned` would hold `own`.
+
+    Not fewer than it says there must be: that is for rises so rare that a few dozen futures hardly hold them,
+    so they are no evidence against it. And none fewer than it would hold while any start: what is ordered in
+    one interval and given up in the next never comes.
+    """
+    return own if any(pool.starting for pool in seen.pools) else min(asked.must, own)
 
 
 def _note(thought: Thought) -> str:

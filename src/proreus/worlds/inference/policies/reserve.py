@@ -199,15 +199,21 @@ def foresee(net: ReserveNet, series: F64, steps: float, features: F64, quantiles
 
 
 @compiled
+def foreseen_of(net: ReserveNet, series: F64, steps: float) -> Foreseen:
+    """The same, in arrays of its own."""
+    features, quantiles = np.zeros(LOAD_FEATURES), np.empty((len(TARGETS), _QUANTILES))
+    level = foresee(net, series, steps, features, quantiles)
+    return Foreseen(level, features, quantiles)
+
+
+@compiled
 def wanted_total(net: ReserveNet, series: F64, demand: Demand, memory: F64, told: F64) -> tuple[int, int]:
     """(instances that there must be, instances that there may be at most) of all pools together.
 
     `memory` is changed; `told` is filled with level, then, peak, strain, what is held for losses, the queue,
     the score, the use, what was missed so far, and what is held beside the forecast.
     """
-    features, quantiles = np.zeros(LOAD_FEATURES), np.empty((len(TARGETS), _QUANTILES))
-    level = foresee(net, series, demand.steps, features, quantiles)
-    return total_for(net, Foreseen(level, features, quantiles), demand, memory, told)
+    return total_for(net, foreseen_of(net, series, demand.steps), demand, memory, told)
 
 
 @compiled

@@ -13,7 +13,13 @@ import numpy as np
 
 from proreus.kernels.arrays import F64
 from proreus.kernels.jit import compiled
-from proreus.worlds.inference.policies.reserve import M_EXPECTED, TOLD, Demand, ReserveNet, wanted_total
+from proreus.worlds.inference.policies.reserve import (
+    M_EXPECTED,
+    TOLD,
+    Demand,
+    ReserveNet,
+    wanted_total,
+)
 from proreus.worlds.inference.state.fluid import SERVICE, STEP, flow, kept_share
 
 PAID, MISSED = 0, 1
@@ -23,6 +29,8 @@ _DRAIN_SECONDS = 10.0
 """That an instance is paid for after it is told to go, as in the curriculum."""
 _CLEAR_SECONDS = 25.0
 """Within which what waits at the end of a start is to be gone."""
+_LEAST_SPARE = 1.0
+"""Instances that work off what waits at the end, if there are no more."""
 
 
 class Situation(NamedTuple):
@@ -160,7 +168,12 @@ def play_candidate(
         queue, busy, wait = flow(queue, busy, work * begin.strain, active - begin.apart, SERVICE)
         missed += begin.requests * work * (1.0 - kept_share(busy, wait, begin.own, SERVICE))
         paid += coming * STEP
-    return paid, missed
+    # What still waits is done after the future, and who comes until it is gone is late. Otherwise, where all
+    # are late to the end, the fewest instances would be the cheapest.
+    load = loads[max(steps - every, 0) :].mean()
+    spare = max((active - begin.apart) * SERVICE.speed - load * begin.strain, _LEAST_SPARE)
+    missed += begin.requests * load * queue / spare
+    return paid + queue / SERVICE.speed, missed
 
 
 @compiled

@@ -33,6 +33,8 @@ _OF_LOSSES = 0.15
 """Share of drawn services whose instances are taken away."""
 _PACE = 0.7
 """Logarithm of how much faster or slower, higher or lower, a part of a recording may be played."""
+_TURN = 30.0
+"""Instance-seconds that it costs to shrink after growing, or to grow after shrinking."""
 _LONGEST_PART = 2_400
 """Steps: eighty minutes."""
 _LONG = 3.0 * 3_600.0
@@ -63,10 +65,10 @@ def foreseen(net: ReserveNet, episode: FluidEpisode) -> FluidEpisode:
 
 
 def played(net: ReserveNet, episode: FluidEpisode) -> tuple[float, float]:
-    """(weighed instance-seconds, share of requests served as promised)."""
+    """(weighed instance-seconds with the price of turns, share of requests served as promised)."""
     known = episode.foreseen or foresee_load(net, episode.load.work, episode.setting)
-    paid, kept = play_fluid(net, episode.load, episode.setting, SERVICE, known)
-    return paid * (1.0 + max(0.99 - kept, 0.0) / AS_MANY_AGAIN), kept
+    paid, kept, turns = play_fluid(net, episode.load, episode.setting, SERVICE, known)
+    return (paid + _TURN * turns) * (1.0 + max(0.99 - kept, 0.0) / AS_MANY_AGAIN), kept
 
 
 def fluid_of(scenario: InferenceScenario, seed: int) -> FluidEpisode:

@@ -29,8 +29,6 @@ _MOST = 128
 _HISTORY = 360
 _STEPS = 5.0
 """Instances that are started or drained at once."""
-_TURN = 30.0
-"""Instance-seconds that it costs to shrink after growing, or to grow after shrinking."""
 
 
 class Setting(NamedTuple):
@@ -95,8 +93,9 @@ def foresee_load(net: ReserveNet, work: F64, setting: Setting) -> ForeseenLoad:
 @compiled
 def play_fluid(
     net: ReserveNet, load: FluidLoad, setting: Setting, service: Service, foreseen: ForeseenLoad
-) -> tuple[float, float]:
-    """(instance-seconds that were paid, share of requests that was served as promised)."""
+) -> tuple[float, float, int]:
+    """(instance-seconds that were paid, share of requests that was served as promised, turns from growing to
+    shrinking or back)."""
     work, requests, urgent = load.work, load.requests, load.urgent
     chance = np.zeros(1, dtype=np.uint64)
     chance[0] = np.uint64(setting.seed)
@@ -112,7 +111,7 @@ def play_fluid(
     # What is late whatever is held a controller finds out by itself, and leaves out.
     possible = max(kept_share(0.0, 0.0, load.own, service), 0.1)
     paid, kept, asked = 0.0, 0.0, 0.0
-    met_now, ended_now, way = 0.0, 0.0, 0.0
+    met_now, ended_now, way, turns = 0.0, 0.0, 0.0, 0
     steps = (setting.start_seconds + setting.interval) / setting.interval
     for step in range(work.size):
         now = step * STEP
@@ -169,7 +168,7 @@ def play_fluid(
             change = min(max(target - coming, -_STEPS), _STEPS)
             if change != 0.0:
                 if change * way < 0.0:
-                    paid += _TURN
+                    turns += 1
                 way = change
             while change > 0.0 and starting < _MOST:
                 ready[(head + starting) % _MOST] = moment + setting.start_seconds
@@ -186,4 +185,4 @@ def play_fluid(
                 coming -= drains
                 paid += drains * 10.0
             memory[M_EXPECTED] = active
-    return paid, kept / max(asked, 1e-9)
+    return paid, kept / max(asked, 1e-9), turns
