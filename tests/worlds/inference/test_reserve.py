@@ -116,7 +116,8 @@ def test_single_requests_in_a_silent_hour_are_no_waves() -> None:
         held.append((look.now, sum(one.coming for one in look.pools)))
         run.apply(player.decide(look))
     assert max(count for now, count in held if now < 1_000.0) > 2
-    assert max(count for now, count in held if now > 1_800.0) <= 2
+    assert max(count for now, count in held if now > 1_800.0) <= 3
+    assert max(count for now, count in held if now > 3_000.0) == 2
 
 
 def test_a_load_that_is_known_for_longer_is_no_other_load() -> None:
