@@ -114,12 +114,11 @@ def test_absurd_loads_are_survived(rate: float) -> None:
     assert POLICIES.make("learned", seed=0).decide(own) is not None
 
 
-# Of a rule on `surge`: with today's weights of `learned` 11 % are foretold there where 22 % are saved.
-@pytest.mark.parametrize(("name", "follower"), [("surge", "tokenscale"), ("colocated", "learned")])
-def test_what_is_predicted_comes_true(name: str, follower: str) -> None:
+@pytest.mark.parametrize("name", ["surge", "colocated"])
+def test_what_is_predicted_comes_true(name: str) -> None:
     base = PRESETS[name]
     scenario = replace(base, load_=replace(base.load_, seconds=1_200.0))
-    real, shadow = POLICIES.make("predictive", seed=0), POLICIES.make(follower, seed=0)
+    real, shadow = POLICIES.make("predictive", seed=0), POLICIES.make("learned", seed=0)
     prediction = shadowed(scenario, 3000, real, shadow)
     predicted, really = prediction.saving
     assert predicted == pytest.approx(really, abs=4.0)

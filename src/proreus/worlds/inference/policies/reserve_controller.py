@@ -224,15 +224,16 @@ class Reserve(Controller):
         return bool(self._known.memory[M_LOSSES] > 0.0) or seen.life_seconds > 0.0
 
     def change(self, seen: InferenceObservation, wanted: dict[Role, Target]) -> Scale:
-        """Towards the targets; what is drained now is no loss later.
+        """Towards the targets; what is drained or moved now is no loss later: where pools are deployments,
+        what moves goes here and starts there.
 
         A pool gives what it has too many of to the other one. Its own are drained only where all together are
         more than are wanted.
         """
         counts = {role: target.count for role, target in wanted.items()}
         change = self._moved(seen, counts) if len(counts) > 1 else seen.towards(counts)
-        drained = sum(min(change.of(pool.role), 0) for pool in seen.pools)
-        self._known.memory[M_EXPECTED] = float(sum(pool.active for pool in seen.pools) + drained)
+        going = abs(change.migrate) - sum(min(change.of(pool.role), 0) for pool in seen.pools)
+        self._known.memory[M_EXPECTED] = float(sum(pool.active for pool in seen.pools) - going)
         return change
 
     def _moved(self, seen: InferenceObservation, counts: dict[Role, int]) -> Scale:
