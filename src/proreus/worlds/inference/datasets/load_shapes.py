@@ -82,10 +82,8 @@ def _quiet(draw: np.random.Generator, at: F64, step: float) -> F64:
     """Working hours and hours in which hardly anybody comes, or nobody; gradually, or at once."""
     period, share = math.exp(draw.uniform(math.log(6.0), math.log(60.0))), draw.uniform(0.3, 0.8)
     night = draw.uniform(0.02, 0.3) if draw.random() < 0.7 else 0.0
-    soft, lasts = (
-        math.exp(draw.uniform(math.log(0.002), math.log(0.1))),
-        (1.0 - share) * draw.uniform(0.2, 1.0),
-    )
+    soft = math.exp(draw.uniform(math.log(0.002), math.log(0.1)))
+    lasts = (1.0 - share) * draw.uniform(0.2, 1.0)
     phase: F64 = (at / period + draw.random()) % 1.0
     deep = np.minimum(phase - share, share + lasts - phase) / soft
     return np.asarray(night + (1.0 - night) / (1.0 + np.exp(np.clip(deep, -30, 30))))

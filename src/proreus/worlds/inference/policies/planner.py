@@ -36,12 +36,7 @@ from proreus.worlds.inference.policies.reserve import (
     loss_rate,
 )
 from proreus.worlds.inference.policies.reserve_controller import Asked, Leaning, Reserve
-from proreus.worlds.inference.policies.rollouts import (
-    MISSED,
-    PAID,
-    Situation,
-    play_futures,
-)
+from proreus.worlds.inference.policies.rollouts import MISSED, PAID, Situation, play_futures
 from proreus.worlds.inference.state.fluid import SERVICE, STEP
 from proreus.worlds.inference.state.observation import InferenceObservation
 

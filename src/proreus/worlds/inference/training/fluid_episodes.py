@@ -75,16 +75,25 @@ class ForeseenLoad(NamedTuple):
 
 
 @compiled
+def load_by_interval(work: F64, interval: float) -> F64:
+    """[intervals] instances that a load keeps busy, as a controller sees it."""
+    each = int(interval / STEP)
+    loads = np.zeros(work.size // each)
+    for place in range(loads.size):
+        loads[place] = work[place * each : (place + 1) * each].sum() / interval
+    return loads
+
+
+@compiled
 def foresee_load(net: ReserveNet, work: F64, setting: Setting) -> ForeseenLoad:
     """At the end of every interval."""
-    each = int(setting.interval / STEP)
-    decisions = work.size // each
-    series, level = np.zeros(decisions), np.zeros(decisions)
+    series = load_by_interval(work, setting.interval)
+    decisions = series.size
+    level = np.zeros(decisions)
     features = np.zeros((decisions, LOAD_FEATURES))
     quantiles = np.zeros((decisions, len(TARGETS), len(QUANTILES)))
     steps = (setting.start_seconds + setting.interval) / setting.interval
     for place in range(decisions):
-        series[place] = work[place * each : (place + 1) * each].sum() / setting.interval
         known = series[max(place + 1 - _HISTORY, 0) : place + 1]
         level[place] = foresee(net, known, steps, features[place], quantiles[place])
     return ForeseenLoad(level, features, quantiles)

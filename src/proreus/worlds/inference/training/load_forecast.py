@@ -18,7 +18,6 @@ from proreus.kernels.arrays import F64
 from proreus.worlds.inference.datasets.load_shapes import KEPT_BACK, STEP, TRAINED, Family, load_shape
 from proreus.worlds.inference.encoding.load_history import SIZE, load_features
 from proreus.worlds.inference.policies.reserve import LEAST_LOAD
-from proreus.worlds.inference.state.fluid import STEP as FLOW_STEP
 from proreus.worlds.inference.state.forecast import Smoothing, smoothed
 from proreus.worlds.inference.state.quantile_forecast import (
     HIDDEN,
@@ -27,6 +26,7 @@ from proreus.worlds.inference.state.quantile_forecast import (
     LoadForecaster,
 )
 from proreus.worlds.inference.training.fluid_curriculum import FluidEpisode
+from proreus.worlds.inference.training.fluid_episodes import load_by_interval
 
 _HISTORY = 360
 _MOMENTS = 8
@@ -83,18 +83,11 @@ def flowing_moments(episodes: Sequence[FluidEpisode], each: int, seed: int) -> M
     for episode in episodes:
         setting = episode.setting
         steps = (setting.start_seconds + setting.interval) / setting.interval
-        load = _by_interval(episode)
+        load = np.maximum(load_by_interval(episode.load.work, setting.interval), LEAST_LOAD)
         last = load.size - int(3 * steps) - 2
         if last > 1:
             found += [moment_of(load, moment, steps) for moment in draw.integers(1, last, each).tolist()]
     return Moments(*(np.array([row[part] for row in found]) for part in range(3)))
-
-
-def _by_interval(episode: FluidEpisode) -> F64:
-    """[intervals] instances that a load keeps busy, as a controller sees it."""
-    width = int(episode.setting.interval / FLOW_STEP)
-    whole = episode.load.work[: episode.load.work.size // width * width].reshape(-1, width)
-    return np.asarray(np.maximum(whole.sum(axis=1) / episode.setting.interval, LEAST_LOAD))
 
 
 def joined(parts: Sequence[Moments]) -> Moments:
