@@ -35,6 +35,8 @@ FEATURES = (
     "log starts that are known, up to eight",
 )
 SIZE = len(FEATURES)
+RISES, KNOWN = 12, 17
+"""Places of two that a controller asks for by themselves."""
 _TINY = 1e-9
 _MOST = 4.0
 

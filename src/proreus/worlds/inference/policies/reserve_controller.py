@@ -202,6 +202,7 @@ class Reserve(Controller):
             caution=self._leaning.caution,
             patience=self._leaning.patience,
             pools=float(len(seen.pools)),
+            models=float(seen.models),
         )
 
     def _shared_out(

@@ -104,6 +104,7 @@ def followed(net: ReserveNet, begin: Situation, loads: F64, out: F64) -> None:
             now.caution,
             now.patience,
             now.pools,
+            now.models,
         )
         end = past + interval + 1
         must, may = wanted_total(net, series[max(end - max(past, _HISTORY), 0) : end], demand, memory, told)

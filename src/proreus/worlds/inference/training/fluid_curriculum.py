@@ -100,6 +100,7 @@ def fluid_of(scenario: InferenceScenario, seed: int) -> FluidEpisode:
         loss_rate=1.0 / control.spot_seconds if control.spot_seconds else 0.0,
         life=control.spot_seconds,
         pools=float(pools),
+        models=float(seen.models),
         seed=float(seed),
     )
     lengths = np.quantile(trace.prompt, _PARTS) * (1.0 - found)
@@ -201,6 +202,7 @@ def _drawn(draw: np.random.Generator, family: Family, number: int) -> FluidEpiso
         loss_rate=1.0 / life if life else 0.0,
         life=life if draw.random() < 0.7 else 0.0,
         pools=least,
+        models=1.0,
         seed=float(number),
     )
     urgent = np.full(steps, float(draw.choice([1.0, 1.0, 0.7])))

@@ -47,6 +47,7 @@ class Setting(NamedTuple):
     life: float
     """That is known of them; 0: nothing."""
     pools: float
+    models: float
     seed: float
 
 
@@ -162,6 +163,7 @@ def play_fluid(
                 1.0,
                 1.0,
                 setting.pools,
+                setting.models,
             )
             met_now, ended_now = 0.0, 0.0
             seen = Foreseen(
