@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -13,7 +14,7 @@ from proreus.model.errors import InputError, UsageError
 from proreus.policies.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from proreus.worlds.inference.datasets.generator import Load, generate
 from proreus.worlds.inference.datasets.load_shapes import KEPT_BACK, TRAINED, load_shape
-from proreus.worlds.inference.encoding.load_history import SIZE, VERSION, features_of
+from proreus.worlds.inference.encoding.load_history import KNOWN, RISES, SIZE, VERSION, features_of
 from proreus.worlds.inference.play import play
 from proreus.worlds.inference.policies.catalogue import POLICIES, SHIPPED
 from proreus.worlds.inference.policies.reserve import (
@@ -25,6 +26,7 @@ from proreus.worlds.inference.policies.reserve import (
     exceeded_at,
     first_memory,
     forecast_quantiles,
+    usual_caution,
     wanted_total,
 )
 from proreus.worlds.inference.policies.reserve_controller import Reserve
@@ -300,3 +302,16 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: object) -> None:
     save_checkpoint(folder, Checkpoint(card, {**TENSORS, BIAS: np.full_like(TENSORS[BIAS], np.nan)}))
     with pytest.raises(InputError, match="figures"):
         POLICIES.make(str(folder))
+
+
+def test_more_is_held_for_a_large_load_and_less_for_one_that_rests() -> None:
+    uneasy = np.zeros(SIZE)
+    uneasy[KNOWN], uneasy[RISES] = math.log(8.0), 0.4
+    by_size = [usual_caution(level, uneasy, 1.0) for level in (0.0, 0.2, 1.0, 2.0, 5.0, 1e6)]
+    assert by_size == sorted(by_size) and by_size[0] == 0.7 and by_size[2] == 1.0 and by_size[-1] == 1.3
+    resting = uneasy.copy()
+    resting[RISES] = 0.02
+    assert usual_caution(5.0, resting, 1.0) == 0.85
+    resting[KNOWN] = math.log(2.0)  # too early to say that it rests
+    assert usual_caution(5.0, resting, 1.0) == 1.3
+    assert usual_caution(5.0, uneasy, 2.0) == 1.0  # what several models need is in the load
