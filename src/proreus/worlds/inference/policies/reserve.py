@@ -15,9 +15,8 @@ import numpy as np
 from proreus.kernels.arrays import F64
 from proreus.kernels.jit import compiled
 from proreus.kernels.structs import packable
-from proreus.worlds.inference.encoding.load_history import KNOWN, RISES
+from proreus.worlds.inference.encoding.load_history import KNOWN, RISES, load_features
 from proreus.worlds.inference.encoding.load_history import SIZE as LOAD_FEATURES
-from proreus.worlds.inference.encoding.load_history import load_features
 from proreus.worlds.inference.state.quantile_forecast import QUANTILES, SCORES, TARGETS
 
 FIGURES = (
@@ -67,7 +66,7 @@ _BY_SIZE, _LEAST_CAUTION, _MOST_CAUTION = 0.3, 0.7, 1.3
 far in a jump, and a small one pays for every instance of its reserve."""
 _QUIET_CAUTION, _KNOWN_STARTS = 0.85, 4.0
 """How much is held for a load that was known for so many starts and did not rise."""
-_QUIET, _UNEASY = 0.08, 0.18
+_QUIET, _UNEASY = 0.10, 0.27
 """Rises within a start, root mean square of logarithms, up to which a load is quiet and from which it is
 not."""
 _LEAST_SCORE = -1.2
