@@ -15,6 +15,9 @@ from proreus.worlds.inference.model.decision import Scale
 from proreus.worlds.inference.model.start_up import Limits, StartUp, starting_within
 from proreus.worlds.inference.simulation import columns as c
 from proreus.worlds.inference.simulation.cluster import TWO_POOLS, InferenceCluster
+from proreus.worlds.inference.simulation.collector import Collector
+from proreus.worlds.inference.simulation.model_loads import abilities_by_model
+from proreus.worlds.inference.simulation.options import ControlOptions
 from proreus.worlds.inference.simulation.scaling_manager import ScalingManager
 from tests.worlds.inference.clusters import MODEL, TABLE, TIMINGS, kind_of, requests
 from tests.worlds.inference.laws import check
@@ -116,3 +119,37 @@ def test_a_decision_strengthens_the_model_that_has_most_to_do() -> None:
     manager.carry_out(Scale(mixed=1))
     cluster.advance(1.01)
     assert (manager.count("mixed", 0), manager.count("mixed", 1)) == (2, 2)
+
+
+def test_what_is_planned_at_one_moment_does_not_decide_who_gets_all_starts() -> None:
+    """Both models have as much to do for as many instances; whose prompt is at hand just now, nobody asks."""
+    cluster = two_models(0, "jsq")
+    cluster.trace.model[:] = np.arange(len(cluster.trace)) % 2
+    cluster.trace.prompt[:], cluster.trace.output[:] = 100, 50
+    manager = manager_of(cluster)
+    manager.scale_up_full("other", tag="mixed")
+    cluster.advance(1.0)
+    manager.carry_out(Scale(mixed=4))
+    assert {manager.count("mixed", 0), manager.count("mixed", 1)} <= {3, 4, 5}
+
+
+def test_an_instance_goes_from_the_model_that_needs_it_least() -> None:
+    cluster = two_models(0, "jsq")
+    cluster.trace.model[:] = 1
+    manager = manager_of(cluster)
+    manager.scale_up_full("other", tag="mixed")
+    cluster.advance(1.0)
+    manager.carry_out(Scale(mixed=-1))
+    assert (manager.count("mixed", 0), manager.count("mixed", 1)) == (1, 2)
+
+
+def test_abilities_of_several_models_are_weighed_by_what_is_asked_of_each() -> None:
+    cluster = two_models(0, "jsq")
+    cluster.trace.model[:] = 1
+    first, other = abilities_by_model(cluster, "mixed")
+    alone = Collector(cluster, ControlOptions()).abilities[0]
+    assert alone.prompt_tokens == pytest.approx(other.prompt_tokens)
+    cluster.trace.model[:] = np.arange(len(cluster.trace)) % 2
+    both = Collector(cluster, ControlOptions()).abilities[0]
+    low, high = sorted((first.kv_tokens, other.kv_tokens))
+    assert low < both.kv_tokens < high

@@ -12,8 +12,8 @@ from proreus.worlds.inference.model.decision import ScaleSteps
 from proreus.worlds.inference.simulation import columns as c
 from proreus.worlds.inference.simulation.cluster import TWO_POOLS, InferenceCluster
 from proreus.worlds.inference.simulation.cost import busy_seconds
+from proreus.worlds.inference.simulation.model_loads import abilities_by_model, models_of
 from proreus.worlds.inference.simulation.options import ControlOptions
-from proreus.worlds.inference.simulation.throughput import ability_of
 from proreus.worlds.inference.state.live_collector import HISTORY
 from proreus.worlds.inference.state.observation import Ability, InferenceObservation, PoolSeen, Traffic
 
@@ -46,10 +46,17 @@ class Collector:
         return max(self._options.start.seconds(self._kind(role)) for role in self.roles)
 
     def _ability(self, role: Role) -> Ability:
-        kind, run, trace = self._kind(role), self._cluster.run, self._cluster.trace
-        timing = self._cluster.timing_number(kind)
-        context = int(trace.prompt.mean() + trace.output.mean() / 2)
-        return ability_of(kind, (run.timing, timing), self._cluster.kv_bytes(kind), context)
+        """Of an instance of a pool; of several models what each can do, by their shares of the tokens."""
+        trace, abilities = self._cluster.trace, abilities_by_model(self._cluster, role)
+        if len(abilities) == 1:
+            return abilities[0]
+        prompts = np.bincount(trace.model, trace.prompt, len(abilities)) / trace.prompt.sum()
+        outputs = np.bincount(trace.model, trace.output, len(abilities)) / trace.output.sum()
+        return Ability(
+            1.0 / sum(share / one.prompt_tokens for share, one in zip(prompts, abilities, strict=True)),
+            1.0 / sum(share / one.output_tokens for share, one in zip(outputs, abilities, strict=True)),
+            sum(share * one.kv_tokens for share, one in zip(outputs, abilities, strict=True)),
+        )
 
     def look(self) -> InferenceObservation:
         """The cluster now; what happened since the last look is forgotten by the next."""
@@ -75,7 +82,7 @@ class Collector:
             abilities=self.abilities,
             steps=self.steps,
             life_seconds=options.spot_seconds,
-            models=len({kind.model.name for kind in cluster.spec.kinds}),
+            models=models_of(cluster),
             future=self._future,
         )
 

@@ -7,29 +7,26 @@ from typing import Any
 
 import numpy as np
 
-from proreus.kernels.arrays import I64
 from proreus.model.errors import UsageError, unknown_name
-from proreus.worlds.inference.model.cluster import ROLES, InstanceKind, Role
+from proreus.worlds.inference.model.cluster import InstanceKind, Role
 from proreus.worlds.inference.simulation import columns as c
 from proreus.worlds.inference.simulation.cluster import InferenceCluster
-
-_COMING = (c.PROVISIONING, c.LOADING, c.WARMING, c.ACTIVE)
+from proreus.worlds.inference.simulation.model_loads import counts_by_model, models_of, sharing, work_by_model
 
 
 def kinds_by_need(cluster: InferenceCluster, role: Role) -> list[str]:
     """Kinds that the run began with in a pool: of the model that needs one most, in the order of its groups.
 
-    Need is what each instance of a model, active or starting, has planned: tokens of prompts, or KV memory.
+    Need is the work of a model over its instances, active or starting.
     """
     groups = [group.kind for group in cluster.spec.groups if group.role == role]
     names = list(dict.fromkeys(groups)) or [cluster.spec.kinds[0].name]
-    model = {kind.name: kind.model.name for kind in cluster.spec.kinds}
-    models = list(dict.fromkeys(model[name] for name in names))
-    if len(models) == 1:
+    if len({cluster.model_number(name) for name in names}) == 1:
         return names
-    numbers = list(dict.fromkeys(kind.model.name for kind in cluster.spec.kinds))
-    need = {one: _need(cluster, role, numbers.index(one)) for one in models}
-    return sorted(names, key=lambda name: (-need[model[name]], names.index(name)))
+    roles = sharing(cluster, role)
+    work, counts = work_by_model(cluster, roles), counts_by_model(cluster, roles)
+    need = np.where(counts > 0, work / np.maximum(counts, 1), np.where(work > 0.0, np.inf, 0.0))
+    return sorted(names, key=lambda name: (-need[cluster.model_number(name)], names.index(name)))
 
 
 def kinds_like(
@@ -97,37 +94,26 @@ def _plain(field: str, value: Any) -> Any:
     return value.lower() if field == "instance_type" and isinstance(value, str) else value
 
 
-def _need(cluster: InferenceCluster, role: Role, model: int) -> float:
-    fleet = cluster.run.fleet
-    mine = coming(fleet, role) & (fleet[:, c.OF_MODEL] == model)
-    slots = cluster.run.slot
-    waits = int(((slots[:, c.PHASE] == c.AT_ROUTER) & (slots[:, c.MODEL] == model)).sum())
-    if not mine.any():
-        return float("inf") if waits else 0.0
-    rows = fleet[mine]
-    if role == "token":
-        room = np.maximum(rows[:, c.CAPACITY] - rows[:, c.WEIGHTS], 1)
-        return float(np.mean((rows[:, c.PLANNED_MEMORY] - rows[:, c.WEIGHTS]) / room)) + waits
-    return float(np.mean(rows[:, c.PLANNED_TOKENS] / rows[:, c.TOKEN_LIMIT])) + waits
+def least_needed_first(cluster: InferenceCluster, role: Role, rows: list[int], least: int) -> list[int]:
+    """The rows by whose model would be least busy without one more of them, each model's in their order.
 
-
-def coming(fleet: I64, role: Role) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """[instances] active or starting ones of a pool."""
-    found: np.ndarray[tuple[int], np.dtype[np.bool_]] = np.isin(fleet[:, c.STATUS], _COMING) & (
-        fleet[:, c.TAG] == ROLES.index(role)
-    )
-    return found
-
-
-def last_of_models_last(cluster: InferenceCluster, role: Role, rows: list[int], least: int) -> list[int]:
-    """The rows in their order, but those without which a model would have fewer than `least` at the end."""
-    fleet = cluster.run.fleet
-    there = fleet[coming(fleet, role), c.OF_MODEL]
-    spare = {int(model): int((there == model).sum()) - least for model in np.unique(there)}
-    first: list[int] = []
-    last: list[int] = []
-    for row in rows:
-        model = int(fleet[row, c.OF_MODEL])
-        spare[model] -= 1
-        (first if spare[model] >= 0 else last).append(row)
-    return [*first, *last]
+    Those without which a model would have fewer than `least` come at the end.
+    """
+    if models_of(cluster) == 1:
+        return rows
+    models = cluster.run.fleet[:, c.OF_MODEL]
+    waiting = {model: [row for row in rows if models[row] == model] for model in range(models_of(cluster))}
+    roles = sharing(cluster, role)
+    work, counts = work_by_model(cluster, roles), counts_by_model(cluster, roles)
+    own = counts_by_model(cluster, (role,))
+    ordered: list[int] = []
+    while len(ordered) < len(rows):
+        busy = [
+            (own[model] <= least, work[model] / max(counts[model] - 1, 0.01), model)
+            for model, mine in waiting.items()
+            if mine
+        ]
+        model = min(busy)[-1]
+        ordered.append(waiting[model].pop(0))
+        counts[model], own[model] = counts[model] - 1, own[model] - 1
+    return ordered

@@ -15,11 +15,8 @@ from proreus.worlds.inference.model.decision import Scale
 from proreus.worlds.inference.model.start_up import Limits, StartUp
 from proreus.worlds.inference.simulation import columns as c
 from proreus.worlds.inference.simulation.cluster import InferenceCluster
-from proreus.worlds.inference.simulation.instance_choice import (
-    coming,
-    kinds_like,
-    last_of_models_last,
-)
+from proreus.worlds.inference.simulation.instance_choice import kinds_like, least_needed_first
+from proreus.worlds.inference.simulation.model_loads import coming
 
 _LOG = logging.getLogger(__name__)
 _STARTING = (c.PROVISIONING, c.LOADING, c.WARMING)
@@ -110,7 +107,7 @@ class ScalingManager:
     ) -> tuple[Server, Instance] | tuple[None, None]:
         """A new server with a new instance on it, as those of the pool that the run began with.
 
-        Where the pool serves several models, the one whose instances have most planned gets it.
+        Where the pool serves several models, the one whose instances have most to do gets it.
         `instance_cfg` names the kind of instance or describes it as a start state does; `parallelism` (GPUs)
         and `server_sku` (name of the GPU) choose among kinds of the same model. What no kind of the cluster
         is like is refused by name. (None, None): a limit, or the provider, has no room for it.
@@ -187,7 +184,7 @@ class ScalingManager:
     def count(self, role: Role, model: int | None = None) -> int:
         """Active and starting instances of a pool, of one model or of all."""
         fleet = self.cluster.run.fleet
-        counted = coming(fleet, role)
+        counted = coming(fleet, (role,))
         return int((counted if model is None else counted & (fleet[:, c.OF_MODEL] == model)).sum())
 
     def total(self) -> int:
@@ -200,7 +197,10 @@ class ScalingManager:
         return alive
 
     def victims(self, role: Role) -> list[Instance]:
-        """Whom to drain first: who starts and is furthest from it, then who has least to do."""
+        """Whom to drain first: who starts and is furthest from it, then who has least to do.
+
+        Where the pool serves several models, one of the model that needs it least.
+        """
         fleet, figure = self.cluster.run.fleet, self.cluster.run.figure
         mine = fleet[:, c.TAG] == ROLES.index(role)
         starting = self._instances(mine & np.isin(fleet[:, c.STATUS], _STARTING))
@@ -210,7 +210,7 @@ class ScalingManager:
         load = fleet[:, c.PLANNED_TOKENS] if role == "prompt" else kv
         active.sort(key=lambda instance: (int(load[instance.row]), instance.instance_id))
         found = {instance.row: instance for instance in (*starting, *active)}
-        return [found[row] for row in last_of_models_last(self.cluster, role, list(found), self.limits.least)]
+        return [found[row] for row in least_needed_first(self.cluster, role, list(found), self.limits.least)]
 
     def carry_out(self, change: Scale) -> None:
         """Migrations first, then drains, then starts."""
