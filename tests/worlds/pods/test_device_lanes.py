@@ -90,6 +90,15 @@ CASES: dict[str, tuple[Callable[[], list[Compiled]], Reward, BatchOptions, int]]
 def test_device_lanes_are_host_lanes(case: str) -> None:
     make, reward, options, steps = CASES[case]
     host, device = pair(make(), reward, options)
+    ended, preemptions = play_both(host, device, steps)
+    assert ended > 0, "no episode ended: the law says nothing about new ones"
+    if case in ("crowded", "as it is"):
+        assert preemptions > 0, "nobody preempted"
+    assert device.world.state.lanes.ended_episodes.sum() == ended
+
+
+def play_both(host: BatchedPods, device: DeviceLanes, steps: int) -> tuple[int, int]:
+    """The same choices in both, which must look alike all the time: (episodes that ended, preemptions)."""
     random = np.random.default_rng(0)
     ours, theirs = host.observe(), device.observe()
     ended = preemptions = 0
@@ -104,10 +113,7 @@ def test_device_lanes_are_host_lanes(case: str) -> None:
         np.testing.assert_allclose(of_device.rewards, of_host.rewards, rtol=1e-12, atol=1e-12)
         ours, theirs = of_host.choices, of_device.choices
         ended += int(of_host.ended.sum())
-    assert ended > 0, "no episode ended: the law says nothing about new ones"
-    if case in ("crowded", "as it is"):
-        assert preemptions > 0, "nobody preempted"
-    assert device.world.state.lanes.ended_episodes.sum() == ended
+    return ended, preemptions
 
 
 def test_a_seed_begins_the_same_episodes() -> None:

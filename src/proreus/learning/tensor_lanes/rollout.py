@@ -207,7 +207,8 @@ class DevicePlayer:
         self.rollout.log_chance.index_copy_(0, row, log_chance[None])
         now, told = world.step(seen, action)
         for mine, new in zip(self._seen, now, strict=True):
-            mine.copy_(new)
+            if new is not mine:
+                mine.copy_(new)
         row.add_(1)
         self.rollout.reward.index_copy_(0, row, told.reward[None])
         self.rollout.ended.index_copy_(0, row, told.ended[None])

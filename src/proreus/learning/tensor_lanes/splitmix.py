@@ -8,16 +8,16 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-_STEP = 0x9E3779B97F4A7C15 - (1 << 64)
-_MIX_A = 0xBF58476D1CE4E5B9 - (1 << 64)
-_MIX_B = 0x94D049BB133111EB - (1 << 64)
+STEP = 0x9E3779B97F4A7C15 - (1 << 64)
+MIX_A = 0xBF58476D1CE4E5B9 - (1 << 64)
+MIX_B = 0x94D049BB133111EB - (1 << 64)
 
 
 def ahead(state: Tensor, draws: Tensor | int) -> Tensor:
     """The state after so many draws."""
     if isinstance(draws, int):
-        return state + ((_STEP * draws + (1 << 63)) % (1 << 64) - (1 << 63))
-    return state + _STEP * draws
+        return state + ((STEP * draws + (1 << 63)) % (1 << 64) - (1 << 63))
+    return state + STEP * draws
 
 
 def next_below(state: Tensor, bound: Tensor) -> Tensor:
@@ -36,8 +36,8 @@ def bits(state: Tensor) -> Tensor:
 
 
 def _mixed(z: Tensor) -> Tensor:
-    z = (z ^ _shifted(z, 30)) * _MIX_A
-    z = (z ^ _shifted(z, 27)) * _MIX_B
+    z = (z ^ _shifted(z, 30)) * MIX_A
+    z = (z ^ _shifted(z, 27)) * MIX_B
     return z ^ _shifted(z, 31)
 
 

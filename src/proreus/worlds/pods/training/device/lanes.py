@@ -7,75 +7,24 @@ plays from the same seed, choice by choice.
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Sequence
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from proreus.contract.lanes import Choices, Steps
 from proreus.kernels.arrays import I64
-from proreus.learning.tensor_lanes.rollout import Told
 from proreus.learning.tensor_lanes.shown_lanes import ShownLanes, lane_seeds
-from proreus.model.errors import UsageError, WorkError
+from proreus.model.errors import UsageError
 from proreus.worlds.pods.encoding.pair import VERSION
 from proreus.worlds.pods.state.compile import Compiled
 from proreus.worlds.pods.training.base_pods import Reward, base_pods
 from proreus.worlds.pods.training.batched_lanes import LANES_APART, BatchOptions
-from proreus.worlds.pods.training.device.columns import NEW_EPISODE, LaneState, new_state
 from proreus.worlds.pods.training.device.events import LaneRules
-from proreus.worlds.pods.training.device.step import Seen, look, step
-from proreus.worlds.pods.training.device.tables import Tables, tables_of
-
-EVENTS = 2
-"""Events of a lane between two looks: more lanes come to a choice in a step, and a step takes longer."""
-_MOST_EMPTY = 100
-
-
-class DeviceWorld:
-    """All lanes on the device: the rules, the state, and the step over both."""
-
-    def __init__(self, tables: Tables, rules: LaneRules, rng: Tensor, events: int = EVENTS) -> None:
-        self.tables, self.rules, self.events = tables, rules, events
-        self.state: LaneState = new_state(tables, rng)
-        self.nodes = tables.lanes.allocatable.shape[1]
-
-    @property
-    def rng(self) -> Tensor:
-        """int64[E]"""
-        return self.state.lanes.rng
-
-    def columns(self) -> dict[str, Tensor]:
-        """Everything that changes, by name."""
-        return self.state.named()
-
-    def look(self) -> Seen:
-        """What every lane stands at."""
-        return look(self.tables, self.rules, self.state)
-
-    def step(self, seen: Seen, action: Tensor) -> tuple[Seen, Told]:
-        """One step of all lanes; see `step.step`."""
-        return step(self.tables, self.rules, self.state, seen, action, self.events)
-
-    def ended_returns(self) -> tuple[int, float]:
-        """(episodes that ended since this was asked last, the sum of their returns). Waits for the device."""
-        lanes = self.state.lanes
-        ended = int(lanes.ended_episodes.sum()), float(lanes.ended_total.sum())
-        lanes.ended_episodes.zero_()
-        lanes.ended_total.zero_()
-        return ended
-
-    def begin_anew(self) -> None:
-        """Every lane before the first choice of a new episode."""
-        lanes = self.state.lanes
-        lanes.phase.fill_(NEW_EPISODE)
-        lanes.reward.zero_()
-        lanes.ended.zero_()
-
-    def check(self) -> None:
-        """Refuse to go on where no episode leaves anything to choose. Waits for the device."""
-        if bool((self.state.lanes.empty > _MOST_EMPTY).any()):
-            raise WorkError("a world cannot go on: no episode leaves anything to choose")
+from proreus.worlds.pods.training.device.step import Seen
+from proreus.worlds.pods.training.device.tables import tables_of
+from proreus.worlds.pods.training.device.world import DeviceWorld
 
 
 class DeviceLanes(ShownLanes):
@@ -110,7 +59,7 @@ class DeviceLanes(ShownLanes):
             may_reject=options.may_reject,
         )
         seeds = lane_seeds(count, seed, LANES_APART).to(self.device)
-        self.world = DeviceWorld(tables, rules, seeds)
+        self.world = _world_on(self.device)(tables, rules, seeds)
         self.nodes = self.world.nodes
         super().__init__(self.world, self.device, LANES_APART)
 
@@ -130,3 +79,12 @@ class DeviceLanes(ShownLanes):
         heads = torch.tensor([rules.may_delay, rules.may_reject], device=self.device).expand(lanes, 2)
         legal = torch.cat([placing, preempting, heads], 1)
         return Choices(*(tensor.cpu().numpy().copy() for tensor in (seen.rows, seen.context, legal)))
+
+
+def _world_on(device: torch.device) -> type[DeviceWorld]:
+    """With kernels of its own where there are some: Triton comes with torch for CUDA."""
+    if device.type == "cuda" and importlib.util.find_spec("triton") is not None:
+        from proreus.worlds.pods.training.device.fused.world import FusedWorld
+
+        return FusedWorld
+    return DeviceWorld

@@ -1,0 +1,172 @@
+"""What the kernels are handed: columns by name, and sizes that are known when a kernel is compiled.
+
+Letters as in `device.tables`. Lengths of short rows are rounded up to powers of two (`wide_..`) for Triton.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from dataclasses import fields
+from typing import Any, NamedTuple
+
+import triton
+import triton.language as tl
+
+from proreus.worlds.pods.encoding.context import CONTEXT_FEATURES
+from proreus.worlds.pods.encoding.pair import PAIR_FEATURES
+from proreus.worlds.pods.training.device.columns import LaneColumns, LaneState, NodeColumns, PodColumns
+from proreus.worlds.pods.training.device.events import LaneRules
+from proreus.worlds.pods.training.device.tables import (
+    STATIC_CONTEXT,
+    ClassTables,
+    LaneTables,
+    Pods,
+    Tables,
+    TypicalTables,
+)
+
+_POD_BLOCK, _NODE_BLOCK, _FLAT_BLOCK = 512, 128, 512
+
+
+class Sizes(NamedTuple):
+    """Constants of the kernels."""
+
+    pods: int
+    nodes: int
+    resources: int
+    gpus: int
+    classes: int
+    """Of all workloads."""
+    levels: int
+    terms: int
+    domains: int
+    budgets: int
+    groups: int
+    thresholds: int
+    halvings: int
+    """Steps of a search among the thresholds."""
+    features: int
+    context: int
+    static_context: int
+    wide_resources: int
+    wide_gpus: int
+    wide_terms: int
+    wide_budgets: int
+    wide_context: int
+    pod_block: int
+    """Pods that are looked at together."""
+    node_block: int
+    flat_block: int
+    ends: bool
+    preemption: bool
+    completion: bool
+    redraw: bool
+    may_delay: bool
+    may_reject: bool
+    drop_failures: bool
+    backs_off: bool
+    """Whether any pod waits for the end of a back-off."""
+    requeue_evicted: bool
+    skip_backoff: bool
+    attempt_limit: int
+    events: int
+    """That may happen in a lane between two looks."""
+
+
+def sizes_of(tables: Tables, rules: LaneRules, state: LaneState, events: int) -> Sizes:
+    """Of a batch of lanes."""
+    pods, nodes = state.pods.status.shape[1], tables.lanes.allocatable.shape[1]
+    resources, terms = tables.classes.request.shape[1], tables.lanes.domain.shape[1]
+    budgets = tables.lanes.allowed.shape[1]
+    thresholds = tables.typical.threshold.shape[0]
+    options, wide = rules.options, _power_of_two
+    return _constant(
+        Sizes(
+            pods=pods,
+            nodes=nodes,
+            resources=resources,
+            gpus=tables.gpus,
+            classes=tables.classes.request.shape[0],
+            levels=tables.levels,
+            terms=terms,
+            domains=tables.domains,
+            budgets=budgets,
+            groups=tables.typical.num.shape[1],
+            thresholds=thresholds,
+            halvings=thresholds.bit_length(),
+            features=len(PAIR_FEATURES),
+            context=len(CONTEXT_FEATURES),
+            static_context=STATIC_CONTEXT,
+            wide_resources=wide(resources),
+            wide_gpus=wide(tables.gpus),
+            wide_terms=wide(terms),
+            wide_budgets=wide(budgets),
+            wide_context=wide(len(CONTEXT_FEATURES)),
+            pod_block=min(wide(pods), _POD_BLOCK),
+            node_block=min(wide(nodes), _NODE_BLOCK),
+            flat_block=_FLAT_BLOCK,
+            ends=tables.ends,
+            preemption=tables.preemption,
+            completion=rules.completion,
+            redraw=rules.redraw,
+            may_delay=rules.may_delay,
+            may_reject=rules.may_reject,
+            drop_failures=options.drop_failures,
+            backs_off=not options.drop_failures or rules.may_delay,
+            requeue_evicted=options.requeue_evicted,
+            skip_backoff=options.skip_backoff_when_idle,
+            attempt_limit=options.attempt_limit,
+            events=events,
+        )
+    )
+
+
+def _constant(sizes: Sizes) -> Sizes:
+    """Each of them a constant of Triton's, which the shapes of blocks have to be."""
+    return Sizes(*(tl.constexpr(size) for size in sizes))
+
+
+def _power_of_two(size: int) -> int:
+    return int(triton.next_power_of_2(max(size, 1)))
+
+
+def _named(kind: type) -> Any:
+    """A tuple with the names of a dataclass: what a kernel takes."""
+    return namedtuple(kind.__name__, [field.name for field in fields(kind)])
+
+
+_PODS, _NODES, _LANES = _named(PodColumns), _named(NodeColumns), _named(LaneColumns)
+_BASE, _CLASSES, _OF, _TYPICAL = _named(Pods), _named(ClassTables), _named(LaneTables), _named(TypicalTables)
+
+
+class Columns(NamedTuple):
+    """Everything that the kernels read and write, by name."""
+
+    pods: Any
+    nodes: Any
+    lanes: Any
+    base: Any
+    """The pods that episodes are drawn from."""
+    classes: Any
+    of: Any
+    """Tables by lane."""
+    typical: Any
+    lot: Any
+
+
+def columns_of(tables: Tables, state: LaneState) -> Columns:
+    """The tensors of a batch of lanes, where they are."""
+
+    def row(kind: Any, columns: Any) -> Any:
+        return kind(*(getattr(columns, name) for name in kind._fields))
+
+    return Columns(
+        pods=row(_PODS, state.pods),
+        nodes=row(_NODES, state.nodes),
+        lanes=row(_LANES, state.lanes),
+        base=row(_BASE, tables.pods),
+        classes=row(_CLASSES, tables.classes),
+        of=row(_OF, tables.lanes),
+        typical=row(_TYPICAL, tables.typical),
+        lot=tables.lot,
+    )

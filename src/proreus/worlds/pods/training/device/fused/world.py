@@ -1,0 +1,76 @@
+"""`DeviceWorld` whose step is two kernels, one program a lane."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from proreus.learning.tensor_lanes.rollout import Told
+from proreus.worlds.pods.encoding.context import CONTEXT_FEATURES
+from proreus.worlds.pods.encoding.pair import PAIR_FEATURES
+from proreus.worlds.pods.training.device.events import LaneRules
+from proreus.worlds.pods.training.device.fused.events import move
+from proreus.worlds.pods.training.device.fused.layout import columns_of, sizes_of
+from proreus.worlds.pods.training.device.fused.look import look
+from proreus.worlds.pods.training.device.step import Seen
+from proreus.worlds.pods.training.device.tables import Tables
+from proreus.worlds.pods.training.device.world import DeviceWorld
+
+EVENTS = 8
+"""Events of a lane between two looks: a lane that has come to a choice before waits for nobody."""
+
+
+_ONE_WARP = 32
+"""Nodes that one warp looks at."""
+
+
+class FusedWorld(DeviceWorld):
+    """The same rules and columns; what is seen is written where it was seen before."""
+
+    def __init__(self, tables: Tables, rules: LaneRules, rng: Tensor, events: int = EVENTS) -> None:
+        super().__init__(tables, rules, rng, events)
+        self._columns = columns_of(tables, self.state)
+        self._sizes = sizes_of(tables, rules, self.state, events)
+        lanes, device = rng.shape[0], rng.device
+        self._told = Told(
+            came=torch.zeros(lanes, dtype=torch.bool, device=device),
+            reward=torch.zeros(lanes, dtype=torch.float64, device=device),
+            ended=torch.zeros(lanes, dtype=torch.bool, device=device),
+            own=torch.zeros(0, device=device),
+        )
+        self._held = torch.full((lanes,), -1, device=device)
+        self._look_warps = 4 if self.nodes > _ONE_WARP else 1
+
+    def look(self) -> Seen:
+        """What every lane stands at, in columns of its own."""
+        lanes, nodes, device = len(self._held), self.nodes, self._held.device
+        seen = Seen(
+            rows=torch.zeros((lanes, nodes, len(PAIR_FEATURES)), device=device),
+            context=torch.zeros((lanes, len(CONTEXT_FEATURES)), device=device),
+            legal=torch.zeros((lanes, nodes), dtype=torch.bool, device=device),
+            devices=torch.zeros((lanes, nodes), dtype=torch.int64, device=device),
+            preempts=torch.zeros(lanes, dtype=torch.bool, device=device),
+            ready=torch.ones(lanes, dtype=torch.bool, device=device),  # and all are held: nothing is told
+        )
+        self._look(seen, self._held)
+        return seen
+
+    def step(self, seen: Seen, action: Tensor) -> tuple[Seen, Told]:
+        """One step of all lanes; what is seen then stands in the same columns."""
+        move[(len(self._held),)](
+            self._columns, seen, action, self._sizes, num_warps=1, enable_fp_fusion=False
+        )
+        self._look(seen, action)
+        told = self._told
+        return seen, Told(told.came, told.reward, told.ended, told.reward)
+
+    def _look(self, seen: Seen, action: Tensor) -> None:
+        look[(len(self._held),)](
+            self._columns,
+            seen,
+            self._told,
+            action,
+            self._sizes,
+            num_warps=self._look_warps,
+            enable_fp_fusion=False,
+        )

@@ -1,0 +1,63 @@
+"""Kernels of a GPU = lanes of the host: the same episodes, choice by choice, played by Triton's interpreter.
+
+The interpreter takes milliseconds for what a GPU does in nanoseconds: few lanes, few steps. On a GPU
+`python -m tests.worlds.pods.on_a_gpu` plays the law of `test_device_lanes` with all of its cases.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+
+if importlib.util.find_spec("triton") is None:
+    pytest.skip("Triton, whose interpreter plays the kernels, is not installed", allow_module_level=True)
+
+import tests.interpreted  # noqa: F401, I001 (before the kernels)
+
+from proreus.worlds.pods.datasets.generator import generate
+from proreus.worlds.pods.simulation.world import PodsOptions
+from proreus.worlds.pods.state.compile import Compiled, compile_workload
+from proreus.worlds.pods.training.base_pods import Reward
+from proreus.worlds.pods.training.batched_lanes import BatchedPods, BatchOptions
+from proreus.worlds.pods.training.device import lanes as device_lanes
+from proreus.worlds.pods.training.device.fused.world import FusedWorld
+from tests.worlds.pods.test_device_lanes import gpu, play_both
+
+
+def crowded() -> Compiled:
+    """Services and batch work on two nodes: pods queue, preempt, keep apart and have budgets."""
+    return compile_workload(
+        generate("small", 4, nodes=2, pods=16, peak_load=3.0, apart_pods=0.3, apps=6, tainted_nodes=0.0)
+    )
+
+
+CASES: dict[str, tuple[Compiled, Reward, BatchOptions, int]] = {
+    "gpu": (gpu(2), "allocation", BatchOptions(world=PodsOptions(drop_failures=True)), 16),
+    "gpu queue": (gpu(2), "allocation", BatchOptions(may_delay=True), 16),
+    "crowded": (crowded(), "completion", BatchOptions(), 12),
+    "as it is": (
+        crowded(),
+        "allocation",
+        BatchOptions(
+            redraw=False,
+            may_delay=True,
+            may_reject=True,
+            world=PodsOptions(requeue_evicted=False, skip_backoff_when_idle=False, attempt_limit=2),
+        ),
+        26,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_kernels_are_host_lanes(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    workload, reward, options, steps = CASES[case]
+    monkeypatch.setattr(device_lanes, "_world_on", lambda device: FusedWorld)
+    horizon = 12 if options.redraw else 0
+    host = BatchedPods([workload], 2, 5, horizon, reward, options)
+    device = device_lanes.DeviceLanes([workload], 2, 5, horizon, reward, options)
+    assert isinstance(device.world, FusedWorld)
+    ended, preemptions = play_both(host, device, steps)
+    assert ended > 0, "no episode ended: the law says nothing about new ones"
+    assert preemptions > 0 or not case.startswith(("crowded", "as"))
