@@ -7,6 +7,7 @@ E = M W lanes; other letters as in `tables`.
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Sequence
 
 import numpy as np
@@ -32,7 +33,7 @@ from proreus.worlds.pods.training.device.step import Seen, move, open_nodes
 from proreus.worlds.pods.training.device.tables import tables_of
 from proreus.worlds.pods.training.evaluation import compiled_workload
 
-_RESTING = 100
+RESTING = 100
 """Phase of a lane that is through."""
 _STRETCH = 64
 """Steps between two questions whether all lanes are."""
@@ -107,7 +108,7 @@ class PodsPopulation:
         self._gaps.copy_(gaps)
         for column in (*self.state.named().values(), *self._seen, self._peak, self._integral, self._used):
             column.zero_()
-        while bool((self.state.lanes.phase != _RESTING).any()):
+        while bool((self.state.lanes.phase != RESTING).any()):
             for _ in range(_STRETCH):
                 self._run()
 
@@ -130,7 +131,7 @@ class PodsPopulation:
         lanes, seen = work.lanes, self._seen
         c = at(work.pods.pod_class, lanes.pod)
         placing = (lanes.phase == DECIDE) & seen.ready
-        playing = (lanes.phase != _RESTING)[:, None]
+        playing = (lanes.phase != RESTING)[:, None]
         idle = torch.cat([work.nodes.free[:, :, :2].sum(1), work.nodes.left.sum((1, 2))[:, None]], 1)
         # Nothing is placed before the first step, and nothing is free on what is not there yet.
         begun = (lanes.arrivals > 0)[:, None]
@@ -146,7 +147,7 @@ class PodsPopulation:
         self._used.copy_(torch.where(over[:, None], used, self._used))
         first = tables.pods.arrival[tables.pods.start]
         self._span.copy_(torch.where(over, lanes.clock - first, self._span))
-        lanes.phase = lanes.phase.masked_fill(lanes.ended, _RESTING)
+        lanes.phase = lanes.phase.masked_fill(lanes.ended, RESTING)
         self._choose(work)
         self.state.commit(work)
 
@@ -201,7 +202,16 @@ class PopulationRater:
                 while len(self._known) > 1:
                     del self._known[next(iter(self._known))]
                 workloads = [compiled_workload(*cell) for cell in asked]
-                self._known[key] = PodsPopulation(workloads, len(members), options, self._device)
+                self._known[key] = population_on(self._device)(workloads, len(members), options, self._device)
             values[:, places] = self._known[key].rate(members, self._measure)
         rows: list[list[float]] = values.tolist()
         return rows
+
+
+def population_on(device: str) -> type[PodsPopulation]:
+    """With kernels of its own where there are some."""
+    if torch.device(device).type == "cuda" and importlib.util.find_spec("triton") is not None:
+        from proreus.worlds.pods.training.device.fused.population import FusedPopulation
+
+        return FusedPopulation
+    return PodsPopulation

@@ -48,7 +48,7 @@ def move(w, seen, action, s: tl.constexpr):
     if tl.load(w.lanes.phase + e) == _DECIDE:
         _act(w, s, seen, e, tl.load(action + e))
     if tl.load(w.lanes.phase + e) == _NEW_EPISODE:
-        _begin_episode(w, s, e)
+        begin_episode(w, s, e)
     left = tl.full((), s.events, tl.int32)
     while (left > 0) & (tl.load(w.lanes.phase + e) != _DECIDE):
         if s.preemption:
@@ -85,16 +85,16 @@ def _act(w, s, seen, e, action):
                     earn(w, e, measured / tl.load(w.of.reward_scale + e))
         else:
             if chosen == s.nodes:
-                _delay(w, s, e, pod, (count > 0) & ~preempts)
+                delay(w, s, e, pod, (count > 0) & ~preempts)
             else:
                 tl.store(w.pods.status + e * s.pods + pod, _GONE)
                 expect(w, s, e, tl.load(w.pods.pod_class + e * s.pods + pod), -1)
         if not preempting:
-            _decided(w, e)
+            decided(w, e)
 
 
 @triton.jit
-def _decided(w, e):
+def decided(w, e):
     """The pod at hand is dealt with."""
     tl.store(w.lanes.earned_until + e, tl.load(w.lanes.presence + e))
     tl.store(w.lanes.phase + e, _HAND_OUT)
@@ -102,7 +102,7 @@ def _decided(w, e):
 
 
 @triton.jit
-def _delay(w, s, e, pod, fits):
+def delay(w, s, e, pod, fits):
     """No legal node: into the pool until room comes free, or dropped. Else waiting was a choice: back off."""
     at_pod = e * s.pods + pod
     clock = tl.load(w.lanes.clock + e)
@@ -136,12 +136,12 @@ def _delay_without_choice(w, s, e):
         c = tl.load(w.pods.pod_class + e * s.pods + pod)
         count, _ = open_nodes(w, s, e, c)
         if count == 0:
-            _delay(w, s, e, pod, count > 0)
-            _decided(w, e)
+            delay(w, s, e, pod, count > 0)
+            decided(w, e)
 
 
 @triton.jit
-def _begin_episode(w, s, e):
+def begin_episode(w, s, e):
     """At the beginning of the next episode."""
     _empty_cluster(w, s, e)
     first = tl.zeros((), tl.float64)
@@ -218,21 +218,32 @@ def _wipe(column, s, e, length):
 @triton.jit
 def _advance(w, s, e):
     """One event; several where they need no second look."""
-    _move_clock(w, s, e)
+    if move_clock(w, s, e):
+        _end_episode(w, s, e)
+    happen(w, s, e)
+
+
+@triton.jit
+def happen(w, s, e):
+    """What happens at this moment, as far as one event; the class of the pod that left, -1: none did."""
+    left_class = tl.full((), -1, tl.int64)
     if tl.load(w.lanes.phase + e) == _DEPART:
-        _depart(w, s, e)
+        left_class = _depart(w, s, e)
     if tl.load(w.lanes.phase + e) == _ARRIVE:
         _arrive(w, s, e)
     if (tl.load(w.lanes.phase + e) == _HAND_OUT) & (tl.load(w.lanes.eligible + e) > 0):
         _hand_out(w, s, e)
+    return left_class
 
 
 @triton.jit
-def _move_clock(w, s, e):
-    """Nobody stands in the queue: on to the next time at which anything happens, or the episode is over."""
+def move_clock(w, s, e):
+    """Nobody stands in the queue: on to the next time at which anything happens; whether nothing will."""
+    over = tl.full((), 0, tl.int1)
     if (tl.load(w.lanes.phase + e) == _HAND_OUT) & (tl.load(w.lanes.eligible + e) == 0):
         clock = tl.load(w.lanes.clock + e)
         time = tl.minimum(next_time(w, s, e), tl.load(w.lanes.arrival + e))
+        over = time == float("inf")
         if time < float("inf"):
             now = tl.maximum(time, clock)
             present = tl.load(w.lanes.waiting + e) + tl.load(w.lanes.running + e)
@@ -240,13 +251,13 @@ def _move_clock(w, s, e):
             tl.debug_barrier()
             tl.store(w.lanes.clock + e, now)
             tl.store(w.lanes.phase + e, _DEPART)
-        else:
-            _end_episode(w, s, e)
         tl.debug_barrier()
+    return over
 
 
 @triton.jit
 def _end_episode(w, s, e):
+    """The next one begins at once."""
     if s.completion:
         pay_for_time(w, e)
     if tl.load(w.lanes.ended + e) == 0:
@@ -256,7 +267,7 @@ def _end_episode(w, s, e):
     tl.store(w.lanes.ended + e, True)
     add_one(w.lanes.empty + e, 1)
     tl.debug_barrier()
-    _begin_episode(w, s, e)
+    begin_episode(w, s, e)
 
 
 @triton.jit
@@ -268,21 +279,26 @@ def pay_for_time(w, e):
 
 @triton.jit
 def _depart(w, s, e):
-    """One pod whose time has come, in the order of their ends; with the last of them arrivals may come."""
+    """One pod whose time has come, in the order of their ends; with the last of them arrivals may come.
+
+    The class of the pod; -1: none is due.
+    """
+    left_class = tl.full((), -1, tl.int64)
     if s.ends:
         count, pod = first_due(w, s, e)
         if count > 0:
-            c = tl.load(w.pods.pod_class + e * s.pods + pod)
+            left_class = tl.load(w.pods.pod_class + e * s.pods + pod)
             node = tl.load(w.pods.node + e * s.pods + pod)
-            expect(w, s, e, c, -1)
+            expect(w, s, e, left_class, -1)
             take_off(w, s, e, pod)
             if not s.drop_failures:
-                wake(w, s, e, node, c)
+                wake(w, s, e, node, left_class)
         if count <= 1:
             tl.store(w.lanes.phase + e, _ARRIVE)
     else:
         tl.store(w.lanes.phase + e, _ARRIVE)
     tl.debug_barrier()
+    return left_class
 
 
 @triton.jit

@@ -10,20 +10,33 @@ import triton.language as tl
 
 from proreus.worlds.pods.encoding import pair as p
 
-_FRAGMENT_DROP, _FGD_SCORE = tl.constexpr(p.FRAGMENT_DROP), tl.constexpr(p.FGD_SCORE)
-_DROP_CPU, _DROP_DEVICES = tl.constexpr(p.DROP_CPU), tl.constexpr(p.DROP_DEVICES)
-_DROP_ROOM, _USABLE_CHANGE = tl.constexpr(p.DROP_ROOM), tl.constexpr(p.USABLE_CHANGE)
-_STRANDED_CHANGE, _GPU_LEFT = tl.constexpr(p.STRANDED_CHANGE), tl.constexpr(p.GPU_LEFT)
-_GPU_LEFT_SHARE = tl.constexpr(p.GPU_LEFT_SHARE)
-_CPU_GPU_IMBALANCE = tl.constexpr(p.CPU_GPU_IMBALANCE)
-_GPU_COUNT, _MODEL_SCARCITY = tl.constexpr(p.GPU_COUNT), tl.constexpr(p.MODEL_SCARCITY)
-_OPENS_DEVICES, _DEVICE_LEFT = tl.constexpr(p.OPENS_DEVICES), tl.constexpr(p.DEVICE_LEFT)
-_EXACT_FIT, _FREE_DEVICES = tl.constexpr(p.EXACT_FIT), tl.constexpr(p.FREE_DEVICES)
+GPU_FEATURES = (
+    p.FRAGMENT_DROP,
+    p.FGD_SCORE,
+    p.DROP_CPU,
+    p.DROP_DEVICES,
+    p.DROP_ROOM,
+    p.USABLE_CHANGE,
+    p.STRANDED_CHANGE,
+    p.GPU_LEFT,
+    p.GPU_LEFT_SHARE,
+    p.CPU_GPU_IMBALANCE,
+    p.GPU_COUNT,
+    p.MODEL_SCARCITY,
+    p.OPENS_DEVICES,
+    p.DEVICE_LEFT,
+    p.EXACT_FIT,
+    p.FREE_DEVICES,
+)
+"""Places of what `gpu_features` returns."""
 
 
 @triton.jit
-def gpu_features(w, seen, s, e, c, n, legal):
-    """Fill the features and the devices of a block; how fragmented its nodes are now, their sum."""
+def gpu_features(w, s, e, c, n):
+    """(features float64[BN], in the order of their places; devices taken, bit masks; fragmentation now).
+
+    All mean nothing on nodes without GPUs.
+    """
     is_node = n < s.nodes
     at_node = e * s.nodes + n
     d = tl.arange(0, s.wide_gpus)
@@ -46,43 +59,33 @@ def gpu_features(w, seen, s, e, c, n, legal):
     untouched = tl.sum(((left_after == 1000) & real).to(tl.int64), 1)
     opened = tl.sum((chosen & (left == 1000)).to(tl.int64), 1)
     drop = (before - after) / 1000.0
-    score = tl.floor(100.0 / (1.0 + tl.exp(-(before - after) / 1000.0))) / 100.0
     by = tl.where(ratio > 0.0, ratio, 1.0)
     stranded_after = tl.maximum(idle_after.to(tl.float64) - cpu_after.to(tl.float64) / by, 0.0)
     stranded_before = tl.maximum(idle_before.to(tl.float64) - cpu_before.to(tl.float64) / by, 0.0)
-    stranded = tl.where(ratio > 0.0, (stranded_after - stranded_before) / 1000.0, 0.0)
-    usable = ((idle_after - after) - (idle_before - before)) / 1000.0
     share = idle_after.to(tl.float64) / (1000.0 * tl.maximum(count, 1).to(tl.float64))
     all_cpu = tl.load(w.of.allocatable + at_node * s.resources, is_node, other=1)
     cpu_share = cpu_after.to(tl.float64) / tl.maximum(all_cpu, 1).to(tl.float64)
-    scarcity = tl.load(w.typical.scarcity + model)
-    exact = tl.where((num > 0) & (device_left == 0), 1.0, drop * 0.0)
-    has = legal & (count > 0)
-    at_row = (e * s.nodes + n) * s.features
-    _put(seen, at_row, _FRAGMENT_DROP, drop, has)
-    _put(seen, at_row, _FGD_SCORE, score, has)
-    _put(seen, at_row, _DROP_CPU, (cpu_then - cpu_now) / 1000.0, has)
-    _put(seen, at_row, _DROP_DEVICES, (devices_then - devices_now) / 1000.0, has)
-    _put(seen, at_row, _DROP_ROOM, (room_then - room_now) / 1000.0, has)
-    _put(seen, at_row, _USABLE_CHANGE, usable, has)
-    _put(seen, at_row, _STRANDED_CHANGE, stranded, has)
-    _put(seen, at_row, _GPU_LEFT, idle_after / largest, has)
-    _put(seen, at_row, _GPU_LEFT_SHARE, share, has)
-    _put(seen, at_row, _CPU_GPU_IMBALANCE, tl.abs(cpu_share - share), has)
-    _put(seen, at_row, _GPU_COUNT, 1000.0 * count.to(tl.float64) / largest, has)
-    _put(seen, at_row, _MODEL_SCARCITY, scarcity, has)
-    _put(seen, at_row, _OPENS_DEVICES, opened.to(tl.float64) / tl.maximum(num, 1).to(tl.float64), has)
-    _put(seen, at_row, _DEVICE_LEFT, device_left.to(tl.float64) / 1000.0, has)
-    _put(seen, at_row, _EXACT_FIT, exact, has)
-    _put(seen, at_row, _FREE_DEVICES, 1000.0 * untouched.to(tl.float64) / largest, has)
+    features = (
+        drop,
+        tl.floor(100.0 / (1.0 + tl.exp(-(before - after) / 1000.0))) / 100.0,
+        (cpu_then - cpu_now) / 1000.0,
+        (devices_then - devices_now) / 1000.0,
+        (room_then - room_now) / 1000.0,
+        ((idle_after - after) - (idle_before - before)) / 1000.0,
+        tl.where(ratio > 0.0, (stranded_after - stranded_before) / 1000.0, 0.0),
+        idle_after.to(tl.float64) / largest,
+        share,
+        tl.abs(cpu_share - share),
+        1000.0 * count.to(tl.float64) / largest,
+        tl.load(w.typical.scarcity + model),
+        opened.to(tl.float64) / tl.maximum(num, 1).to(tl.float64),
+        device_left.to(tl.float64) / 1000.0,
+        tl.where((num > 0) & (device_left == 0), 1.0, drop * 0.0),
+        1000.0 * untouched.to(tl.float64) / largest,
+    )
     weight = tl.full((s.wide_gpus,), 1, tl.int64) << d
-    tl.store(seen.devices + at_node, tl.sum(chosen.to(tl.int64) * weight[None, :], 1), is_node)
-    return tl.sum(tl.where(count > 0, before, 0.0), 0)
-
-
-@triton.jit
-def _put(seen, at_row, place: tl.constexpr, feature, has):
-    tl.store(seen.rows + at_row + place, feature.to(tl.float32), has)
+    devices = tl.sum(chosen.to(tl.int64) * weight[None, :], 1)
+    return features, devices, tl.where(count > 0, before, 0.0)
 
 
 @triton.jit
