@@ -1,0 +1,158 @@
+"""The scorer on a GPU in a few fused kernels: what it makes of choices, and the gradient of PPO's loss.
+
+What `torch_networks` and `clipped_loss` say in dozens of operations, with the same results but for rounding.
+Nothing here waits for the device, and shapes depend on no data: CUDA graphs hold all of it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from proreus.learning.clipped_loss import Taken
+from proreus.learning.tensor_lanes.rollout import Drawn, Judged
+from proreus.worlds.pods.policies.scorer import HIDDEN, PARAMETERS
+from proreus.worlds.pods.training.device.step import Seen
+
+PROGRAMS = 528
+"""Programs that share the tiles of a minibatch, at most: four for each multiprocessor of an H200."""
+MANY_TILES = 1024
+PRECISION = "tf32x3"
+"""How matrices are multiplied: three products of tensor cores, together as exact as one of float32; or "ieee"."""
+
+
+def fused_scorer_runs_on(device: torch.device) -> bool:
+    """Whether the kernels can be compiled for it."""
+    return device.type == "cuda" and importlib.util.find_spec("triton") is not None
+
+
+class Slots(NamedTuple):
+    """What was chosen and what it came to; D choices, and N nodes."""
+
+    rows: Tensor  # float32[D, N, F]
+    context: Tensor  # float32[D, G]
+    allowed: Tensor  # bool[D, N + 2]
+    taken: Taken  # [D] each
+
+
+class Gradient(NamedTuple):
+    """What a step of the optimiser takes."""
+
+    vector: Tensor  # float64[PARAMETERS]
+    figures: Tensor  # float64[5], the means of `LossTerms`
+
+
+def loss_gradient(
+    params: Tensor, slots: Slots, chosen: Tensor, share: Tensor, settings: Tensor, precision: str = PRECISION
+) -> Gradient:
+    """The gradient of PPO's loss over the chosen slots, int64[B], and the means of its terms.
+
+    share: [B], the weight of each; those of weight 0 cost next to nothing. settings: float64[3..], clip, weight of
+    the value's error, weight of the entropy.
+    """
+    from proreus.worlds.pods.training.device import scorer_kernels as kernels
+
+    batch, nodes = len(chosen), slots.rows.shape[1]
+    columns = kernels.Columns(slots.rows, slots.context, slots.allowed)
+    played = kernels.Played(*slots.taken)
+    listed = kernels.Listed(*_those_that_count(chosen, share.float()))
+    new = params.new_empty
+    pooled = kernels.Pooled(new(batch, HIDDEN), *(new(batch) for _ in range(5)))
+    derived = kernels.Derived(new(batch, HIDDEN), *(new(batch) for _ in range(4)))
+    sizes, tiling = (nodes, nodes + 2), _tiling(batch, nodes)
+    programs = _programs(batch, tiling[0])
+    common = {"precision": precision, "num_warps": 4}
+    kernels.bid_kernel[programs,](
+        params, columns, played.action, listed, pooled, params, sizes, tiling, store_bids=False, **common
+    )
+    of_heads = new(_programs(batch, _HEADS), PARAMETERS - kernels.POOLED.value + 5)
+    kernels.head_gradient_kernel[len(of_heads),](
+        params, columns, played, listed, pooled, derived, settings, of_heads, sizes, (_HEADS,), **common
+    )
+    of_rows = new(programs, kernels.POOLED.value)
+    kernels.row_gradient_kernel[programs,](
+        params, columns, played.action, listed, derived, of_rows, sizes, tiling, **common
+    )
+    sums = torch.cat([each.sum(0, dtype=torch.float64) for each in (of_rows, of_heads)])
+    return Gradient(sums[:PARAMETERS], sums[PARAMETERS:])
+
+
+_HEADS = 32  # choices of a tile where there are no nodes in it
+
+
+def _those_that_count(chosen: Tensor, share: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """(chosen, share) with those of a share first, in their order, and how many these are: int64[1]."""
+    counts = share != 0.0
+    numbers = torch.cumsum(counts, 0)
+    places = torch.where(counts, numbers - 1, len(chosen))  # the others go where nobody looks
+    first = chosen.new_zeros(len(chosen) + 1).scatter_(0, places, chosen)
+    weights = share.new_zeros(len(chosen) + 1).scatter_(0, places, share)
+    return first, weights, numbers[-1:]
+
+
+def _tiling(choices: int, nodes: int) -> tuple[int, int]:
+    """(choices, nodes) of a block: 128 rows. Several choices where there are enough for all programs."""
+    if nodes <= 16 or choices // 16 >= MANY_TILES:
+        return 16, 8
+    return 1, 128
+
+
+def _programs(choices: int, of_tile: int) -> int:
+    return min(-(-choices // of_tile), PROGRAMS)
+
+
+class FusedJudge:
+    """What the scorer makes of choices, with the parameters as they are when it is asked; it draws actions, too."""
+
+    def __init__(self, params: Tensor, returns: Tensor, heads: tuple[bool, bool], precision: str = PRECISION):
+        """returns: float64[2], mean and spread of what values stand for; heads: may delay, may reject."""
+        self._params, self._returns, self._precision = params, returns, precision
+        self._heads = int(heads[0]), int(heads[1])
+        self._lanes: dict[int, Tensor] = {}
+
+    def __call__(self, seen: Seen) -> Judged:
+        return self._answer(seen, None)[0]
+
+    def draw(self, seen: Seen, unit: Tensor) -> Drawn:
+        """unit: float64[E], from 0 to just below 1."""
+        return Drawn(*self._answer(seen, unit))
+
+    def _answer(self, seen: Seen, unit: Tensor | None) -> tuple[Judged, Tensor, Tensor]:
+        from proreus.worlds.pods.training.device import scorer_kernels as kernels
+
+        lanes, nodes = seen.legal.shape
+        listed = self._all(kernels.Listed, lanes)
+        new = self._params.new_empty
+        mean, bids = new(lanes, HIDDEN), new(lanes, nodes)
+        pooled = kernels.Pooled(mean, *[mean] * 5)
+        columns = kernels.Columns(seen.rows, seen.context, seen.legal)
+        tiling, precision = _tiling(lanes, nodes), self._precision
+        sizes = nodes, nodes
+        kernels.bid_kernel[_programs(lanes, tiling[0]),](
+            self._params, columns, listed.chosen, listed, pooled, bids, sizes, tiling,
+            store_bids=True, precision=precision, num_warps=4,
+        )  # fmt: skip
+        judged = Judged(
+            allowed=seen.legal.new_empty(lanes, nodes + 2),
+            logs=new(lanes, nodes + 2),
+            value=self._returns.new_empty(lanes),
+        )
+        action, log_chance = listed.chosen.new_empty(lanes), new(lanes)
+        tiling = (16, 16) if nodes + 2 <= 16 else (1, 128 if nodes <= 126 else 512)
+        kernels.answer_kernel[-(-lanes // tiling[0]),](
+            self._params, seen.context, (seen.legal, seen.ready), mean, bids, self._returns,
+            self._returns if unit is None else unit, kernels.Answers(*judged, action, log_chance), lanes, nodes,
+            self._heads, tiling, draw=unit is not None, precision=precision, num_warps=4,
+        )  # fmt: skip
+        return judged, action, log_chance
+
+    def _all(self, listed: Callable[..., Any], lanes: int) -> Any:
+        """Every lane, listed."""
+        if lanes not in self._lanes:
+            self._lanes[lanes] = torch.arange(lanes + 1, device=self._params.device)
+        every = self._lanes[lanes]
+        return listed(every, self._params, every[lanes:])
