@@ -122,7 +122,9 @@ def drawn(judged: Judged, unit: Tensor) -> Drawn:
 
 @runtime_checkable
 class DrawingJudge(Protocol):
-    """What judges choices and draws actions at once."""
+    """What judges choices, and can draw actions in the same go."""
+
+    def __call__(self, seen: Any) -> Judged: ...
 
     def draw(self, seen: Any, unit: Tensor) -> Drawn:
         """unit: float64[E], from 0 to just below 1."""
@@ -168,8 +170,8 @@ def new_rollout(lanes: TensorLanes, steps: int, actions: int) -> DeviceRollout:
 class DevicePlayer:
     """Plays the lanes with a network, step after step, and notes what happens."""
 
-    def __init__(self, lanes: TensorLanes, judge: Callable[[Any], Judged], steps: int) -> None:
-        """judge: what the network makes of what is seen; one that can draw (`DrawingJudge`) does that, too."""
+    def __init__(self, lanes: TensorLanes, judge: Callable[[Any], Judged] | DrawingJudge, steps: int) -> None:
+        """judge: what the network makes of what is seen; a `DrawingJudge` draws actions, too."""
         self._lanes, self._judge, self._steps = lanes, judge, steps
         seen = lanes.seen
         self._seen = type(seen)(*(tensor.clone() for tensor in seen))

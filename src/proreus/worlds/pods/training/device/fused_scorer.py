@@ -7,7 +7,11 @@ Nothing here waits for the device, and shapes depend on no data: CUDA graphs hol
 from __future__ import annotations
 
 import importlib.util
+import os
+import shutil
+import sysconfig
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -22,12 +26,16 @@ PROGRAMS = 528
 """Programs that share the tiles of a minibatch, at most: four for each multiprocessor of an H200."""
 MANY_TILES = 1024
 PRECISION = "tf32x3"
-"""How matrices are multiplied: three products of tensor cores, together as exact as one of float32; or "ieee"."""
+"""How matrices are multiplied: by three products of tensor cores, which are together as exact as float32 is.
+"ieee" is slower: one product without tensor cores."""
 
 
 def fused_scorer_runs_on(device: torch.device) -> bool:
-    """Whether the kernels can be compiled for it."""
-    return device.type == "cuda" and importlib.util.find_spec("triton") is not None
+    """Whether the kernels can be compiled for it. Triton's launchers are C that includes Python's headers."""
+    if device.type != "cuda" or importlib.util.find_spec("triton") is None:
+        return False
+    compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")
+    return compiler is not None and Path(sysconfig.get_path("include"), "Python.h").exists()
 
 
 class Slots(NamedTuple):
@@ -51,18 +59,19 @@ def loss_gradient(
 ) -> Gradient:
     """The gradient of PPO's loss over the chosen slots, int64[B], and the means of its terms.
 
-    share: [B], the weight of each; those of weight 0 cost next to nothing. settings: float64[3..], clip, weight of
-    the value's error, weight of the entropy.
+    share: [B], the weight of each; those of weight 0 cost next to nothing. settings: float64[3..], clip,
+    weight of the value's error, weight of the entropy.
     """
+    from proreus.worlds.pods.training.device import gradient_kernels
     from proreus.worlds.pods.training.device import scorer_kernels as kernels
 
     batch, nodes = len(chosen), slots.rows.shape[1]
     columns = kernels.Columns(slots.rows, slots.context, slots.allowed)
-    played = kernels.Played(*slots.taken)
+    played = gradient_kernels.Played(*slots.taken)
     listed = kernels.Listed(*_those_that_count(chosen, share.float()))
     new = params.new_empty
     pooled = kernels.Pooled(new(batch, HIDDEN), *(new(batch) for _ in range(5)))
-    derived = kernels.Derived(new(batch, HIDDEN), *(new(batch) for _ in range(4)))
+    derived = gradient_kernels.Derived(new(batch, HIDDEN), *(new(batch) for _ in range(4)))
     sizes, tiling = (nodes, nodes + 2), _tiling(batch, nodes)
     programs = _programs(batch, tiling[0])
     common = {"precision": precision, "num_warps": 4}
@@ -70,18 +79,18 @@ def loss_gradient(
         params, columns, played.action, listed, pooled, params, sizes, tiling, store_bids=False, **common
     )
     of_heads = new(_programs(batch, _HEADS), PARAMETERS - kernels.POOLED.value + 5)
-    kernels.head_gradient_kernel[len(of_heads),](
+    gradient_kernels.head_gradient_kernel[len(of_heads),](
         params, columns, played, listed, pooled, derived, settings, of_heads, sizes, (_HEADS,), **common
     )
     of_rows = new(programs, kernels.POOLED.value)
-    kernels.row_gradient_kernel[programs,](
+    gradient_kernels.row_gradient_kernel[programs,](
         params, columns, played.action, listed, derived, of_rows, sizes, tiling, **common
     )
     sums = torch.cat([each.sum(0, dtype=torch.float64) for each in (of_rows, of_heads)])
     return Gradient(sums[:PARAMETERS], sums[PARAMETERS:])
 
 
-_HEADS = 32  # choices of a tile where there are no nodes in it
+_HEADS = 64  # choices of a tile where there are no nodes in it
 
 
 def _those_that_count(chosen: Tensor, share: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -95,10 +104,10 @@ def _those_that_count(chosen: Tensor, share: Tensor) -> tuple[Tensor, Tensor, Te
 
 
 def _tiling(choices: int, nodes: int) -> tuple[int, int]:
-    """(choices, nodes) of a block: 128 rows. Several choices where there are enough for all programs."""
-    if nodes <= 16 or choices // 16 >= MANY_TILES:
-        return 16, 8
-    return 1, 128
+    """(choices, nodes) of a block: 128 rows, of one choice where that leaves few of them empty."""
+    empty = -nodes % 128 / nodes
+    few = choices // 16 < MANY_TILES  # programs would have nothing to do
+    return (1, 128) if empty < 0.3 or (few and nodes > 16) else (16, 8)
 
 
 def _programs(choices: int, of_tile: int) -> int:
@@ -106,7 +115,7 @@ def _programs(choices: int, of_tile: int) -> int:
 
 
 class FusedJudge:
-    """What the scorer makes of choices, with the parameters as they are when it is asked; it draws actions, too."""
+    """What the scorer makes of choices, with the parameters as they are then; a `DrawingJudge`."""
 
     def __init__(self, params: Tensor, returns: Tensor, heads: tuple[bool, bool], precision: str = PRECISION):
         """returns: float64[2], mean and spread of what values stand for; heads: may delay, may reject."""
@@ -145,8 +154,8 @@ class FusedJudge:
         tiling = (16, 16) if nodes + 2 <= 16 else (1, 128 if nodes <= 126 else 512)
         kernels.answer_kernel[-(-lanes // tiling[0]),](
             self._params, seen.context, (seen.legal, seen.ready), mean, bids, self._returns,
-            self._returns if unit is None else unit, kernels.Answers(*judged, action, log_chance), lanes, nodes,
-            self._heads, tiling, draw=unit is not None, precision=precision, num_warps=4,
+            self._returns if unit is None else unit, kernels.Answers(*judged, action, log_chance), lanes,
+            (nodes, *self._heads), tiling, draw=unit is not None, precision=precision, num_warps=4,
         )  # fmt: skip
         return judged, action, log_chance
 
