@@ -22,12 +22,16 @@ from proreus.learning.tensor_lanes.rollout import Drawn, Judged
 from proreus.worlds.pods.policies.scorer import HIDDEN, PARAMETERS
 from proreus.worlds.pods.training.device.step import Seen
 
-PROGRAMS = 528
-"""Programs that share the tiles of a minibatch, at most: four for each multiprocessor of an H200."""
+PROGRAMS = 792
+"""Programs that share the tiles of a minibatch, at most: six for each of the 132 multiprocessors of an H200,
+which has two or three at once."""
 MANY_TILES = 1024
-PRECISION = "tf32x3"
-"""How matrices are multiplied: by three products of tensor cores, which are together as exact as float32 is.
-"ieee" is slower: one product without tensor cores."""
+"""So many tiles, and no program has to wait for another."""
+# What kernels are compiled with. The registers of three programs for each multiprocessor are enough for bids.
+BIDS: dict[str, Any] = {"num_warps": 4, "maxnreg": 168}
+ROWS: dict[str, Any] = {"num_warps": 4}
+HEADS: dict[str, Any] = {"num_warps": 4}
+_OF_HEADS = 64  # choices of a tile where there are no nodes in it
 
 
 def fused_scorer_runs_on(device: torch.device) -> bool:
@@ -54,9 +58,7 @@ class Gradient(NamedTuple):
     figures: Tensor  # float64[5], the means of `LossTerms`
 
 
-def loss_gradient(
-    params: Tensor, slots: Slots, chosen: Tensor, share: Tensor, settings: Tensor, precision: str = PRECISION
-) -> Gradient:
+def loss_gradient(params: Tensor, slots: Slots, chosen: Tensor, share: Tensor, settings: Tensor) -> Gradient:
     """The gradient of PPO's loss over the chosen slots, int64[B], and the means of its terms.
 
     share: [B], the weight of each; those of weight 0 cost next to nothing. settings: float64[3..], clip,
@@ -74,23 +76,19 @@ def loss_gradient(
     derived = gradient_kernels.Derived(new(batch, HIDDEN), *(new(batch) for _ in range(4)))
     sizes, tiling = (nodes, nodes + 2), _tiling(batch, nodes)
     programs = _programs(batch, tiling[0])
-    common = {"precision": precision, "num_warps": 4}
     kernels.bid_kernel[programs,](
-        params, columns, played.action, listed, pooled, params, sizes, tiling, store_bids=False, **common
+        params, columns, played.action, listed, pooled, params, sizes, tiling, store_bids=False, **BIDS
     )
-    of_heads = new(_programs(batch, _HEADS), PARAMETERS - kernels.POOLED.value + 5)
+    of_heads = new(_programs(batch, _OF_HEADS), PARAMETERS - kernels.POOLED.value + 5)
     gradient_kernels.head_gradient_kernel[len(of_heads),](
-        params, columns, played, listed, pooled, derived, settings, of_heads, sizes, (_HEADS,), **common
+        params, columns, played, listed, pooled, derived, settings, of_heads, sizes, (_OF_HEADS,), **HEADS
     )
     of_rows = new(programs, kernels.POOLED.value)
     gradient_kernels.row_gradient_kernel[programs,](
-        params, columns, played.action, listed, derived, of_rows, sizes, tiling, **common
+        params, columns, played.action, listed, derived, of_rows, sizes, tiling, **ROWS
     )
     sums = torch.cat([each.sum(0, dtype=torch.float64) for each in (of_rows, of_heads)])
     return Gradient(sums[:PARAMETERS], sums[PARAMETERS:])
-
-
-_HEADS = 64  # choices of a tile where there are no nodes in it
 
 
 def _those_that_count(chosen: Tensor, share: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -117,9 +115,9 @@ def _programs(choices: int, of_tile: int) -> int:
 class FusedJudge:
     """What the scorer makes of choices, with the parameters as they are then; a `DrawingJudge`."""
 
-    def __init__(self, params: Tensor, returns: Tensor, heads: tuple[bool, bool], precision: str = PRECISION):
+    def __init__(self, params: Tensor, returns: Tensor, heads: tuple[bool, bool]):
         """returns: float64[2], mean and spread of what values stand for; heads: may delay, may reject."""
-        self._params, self._returns, self._precision = params, returns, precision
+        self._params, self._returns = params, returns
         self._heads = int(heads[0]), int(heads[1])
         self._lanes: dict[int, Tensor] = {}
 
@@ -135,27 +133,30 @@ class FusedJudge:
 
         lanes, nodes = seen.legal.shape
         listed = self._all(kernels.Listed, lanes)
+        rows, context, legal, ready = (
+            each.contiguous() for each in (seen.rows, seen.context, seen.legal, seen.ready)
+        )
         new = self._params.new_empty
         mean, bids = new(lanes, HIDDEN), new(lanes, nodes)
         pooled = kernels.Pooled(mean, *[mean] * 5)
-        columns = kernels.Columns(seen.rows, seen.context, seen.legal)
-        tiling, precision = _tiling(lanes, nodes), self._precision
+        columns = kernels.Columns(rows, context, legal)
+        tiling = _tiling(lanes, nodes)
         sizes = nodes, nodes
         kernels.bid_kernel[_programs(lanes, tiling[0]),](
             self._params, columns, listed.chosen, listed, pooled, bids, sizes, tiling,
-            store_bids=True, precision=precision, num_warps=4,
+            store_bids=True, **BIDS,
         )  # fmt: skip
         judged = Judged(
-            allowed=seen.legal.new_empty(lanes, nodes + 2),
+            allowed=legal.new_empty(lanes, nodes + 2),
             logs=new(lanes, nodes + 2),
             value=self._returns.new_empty(lanes),
         )
         action, log_chance = listed.chosen.new_empty(lanes), new(lanes)
         tiling = (16, 16) if nodes + 2 <= 16 else (1, 128 if nodes <= 126 else 512)
         kernels.answer_kernel[-(-lanes // tiling[0]),](
-            self._params, seen.context, (seen.legal, seen.ready), mean, bids, self._returns,
+            self._params, context, (legal, ready), mean, bids, self._returns,
             self._returns if unit is None else unit, kernels.Answers(*judged, action, log_chance), lanes,
-            (nodes, *self._heads), tiling, draw=unit is not None, precision=precision, num_warps=4,
+            (nodes, *self._heads), tiling, draw=unit is not None, **HEADS,
         )  # fmt: skip
         return judged, action, log_chance
 

@@ -37,6 +37,8 @@ from proreus.worlds.pods.training.device.scorer_kernels import (
     layer_of,
     node_weights,
     output_of,
+    product,
+    split,
     take,
     times,
     vector_at,
@@ -65,10 +67,10 @@ class Derived(NamedTuple):
 
 
 @triton.jit
-def outer(left, right, precision: tl.constexpr):
+def outer(left, right):
     """left [C, I] transposed, times right [C, H]."""
     if left.shape[0] >= 16:
-        return tl.dot(tl.trans(left), right, input_precision=precision)
+        return times(tl.trans(left), right)
     else:
         return tl.sum(left[:, :, None] * right[:, None, :], 0)
 
@@ -91,7 +93,6 @@ def head_gradient_kernel(  # noqa: PLR0913 (a kernel)
     sums,  # float32[programs, PARAMETERS - POOLED + 5], written: gradient of parts from "pooled" on; means
     sizes: tl.constexpr,  # (N, width of allowed)
     tiling: tl.constexpr,  # (C,)
-    precision: tl.constexpr,
 ):
     """The loss of each choice, and its derivatives by all but the hidden states of the nodes."""
     choices: tl.constexpr = tiling[0]
@@ -128,7 +129,7 @@ def head_gradient_kernel(  # noqa: PLR0913 (a kernel)
         context = context_of(columns, slot, live)
         into = at[:, None] * H + h[None, :]
         mean = tl.load(pooled.mean + into, mask=live[:, None], other=0.0)
-        layer = layer_of(vector, mean, context, precision)
+        layer = layer_of(vector, mean, context)
         delay = output_of(vector, layer, DELAY, OFFSETS)
         reject = output_of(vector, layer, REJECT, OFFSETS + 1)
         value = output_of(vector, layer, VALUE, OFFSETS + 2)
@@ -186,11 +187,11 @@ def head_gradient_kernel(  # noqa: PLR0913 (a kernel)
         d_value += tl.sum(by_value[:, None] * layer, 0)
         by_layer = by_delay[:, None] * delay_weights[None, :] + by_reject[:, None] * reject_weights[None, :]
         by_layer = (by_layer + by_value[:, None] * value_weights[None, :]) * (1.0 - layer * layer)
-        d_pooled += outer(mean, by_layer, precision)
-        d_context += outer(context, by_layer, precision)
+        d_pooled += outer(mean, by_layer)
+        d_context += outer(context, by_layer)
         d_bias += tl.sum(by_layer, 0)
         per = tl.load(pooled.per + at, mask=live, other=0.0)
-        tl.store(derived.mean + into, times(by_layer, back, precision) * per[:, None], mask=live[:, None])
+        tl.store(derived.mean + into, times(by_layer, back) * per[:, None], mask=live[:, None])
         tile += tl.num_programs(0)
     start = sums + tl.program_id(0) * (ALL - POOLED + 5)
     tl.store(start + h[:, None] * H + h[None, :], d_pooled)
@@ -221,12 +222,11 @@ def row_gradient_kernel(  # noqa: PLR0913 (a kernel)
     sums,  # float32[programs, POOLED], written: gradient of the parts before "pooled"
     sizes: tl.constexpr,  # (N, width of allowed)
     tiling: tl.constexpr,  # (C, BN)
-    precision: tl.constexpr,
 ):
     """The loss by the parameters from which the nodes' hidden states and their bids come."""
     choices: tl.constexpr = tiling[0]
     nodes: tl.constexpr = sizes[0]
-    weights = node_weights(vector)
+    weights = split(node_weights(vector))
     h = tl.arange(0, H)
     d_node = tl.zeros([WARPS, FP, H], tl.float32)
     d_context = tl.zeros([G, H], tl.float32)
@@ -238,7 +238,7 @@ def row_gradient_kernel(  # noqa: PLR0913 (a kernel)
     while tile < tiles:
         at = tile * choices + tl.arange(0, choices)
         slot, live = take(listed, tile, tiling)
-        context, base, head, preempts = base_of(vector, columns, slot, live, precision)
+        context, base, head, preempts = base_of(vector, columns, slot, live)
         by_mean = tl.load(derived.mean + at[:, None] * H + h[None, :], mask=live[:, None], other=0.0)
         log_total = tl.load(derived.log_total + at, mask=live, other=0.0)
         entropy = tl.load(derived.entropy + at, mask=live, other=0.0)
@@ -250,7 +250,7 @@ def row_gradient_kernel(  # noqa: PLR0913 (a kernel)
         for first in range(0, nodes, tiling[1]):
             node = first + tl.arange(0, tiling[1])
             features, allowed = block_of(columns, slot, live, node, nodes, sizes[1])
-            hidden = hidden_of(features, weights, base, precision)
+            hidden = hidden_of(split(features), weights, base)
             log = tl.sum(hidden * head[:, None, :], 2) - log_total[:, None]  # [C, BN]
             log = tl.where(allowed, log, LEAST)
             by_bid = _entropy_gradient(log, entropy[:, None], push[:, None], pull[:, None])
@@ -264,9 +264,8 @@ def row_gradient_kernel(  # noqa: PLR0913 (a kernel)
             # Each warp multiplies rows of its own: as one product, it would take twice the registers.
             share: tl.constexpr = choices * tiling[1] // WARPS
             ours = tl.trans(tl.reshape(features, (WARPS, share, FP)), 0, 2, 1)
-            theirs = tl.reshape(before, (WARPS, share, H))
-            d_node = tl.dot(ours, theirs, d_node, input_precision=precision)
-        d_context += outer(context, by_base, precision)
+            d_node = product(split(ours), split(tl.reshape(before, (WARPS, share, H))), d_node)
+        d_context += outer(context, by_base)
         d_bias += tl.sum(by_base, 0)
         d_preempt += tl.sum(tl.where(preempts[:, None], by_head, 0.0), 0)
         d_place += tl.sum(tl.where(preempts[:, None], 0.0, by_head), 0)

@@ -106,10 +106,26 @@ def node_weights(vector):
 
 
 @triton.jit
-def times(left, right, precision: tl.constexpr):
+def split(x):
+    """(high, low): two numbers of 11 bits each for tensor cores, which see no more; together they are x."""
+    bits = x.to(tl.int32, bitcast=True)
+    high = ((bits + 0x1000) & -0x2000).to(tl.float32, bitcast=True)
+    return high, x - high
+
+
+@triton.jit
+def product(left, right, total):
+    """total + left right, both `split`, as exact as float32: low times low is less than its last bit."""
+    total = tl.dot(left[1], right[0], total, input_precision="tf32")
+    total = tl.dot(left[0], right[1], total, input_precision="tf32")
+    return tl.dot(left[0], right[0], total, input_precision="tf32")
+
+
+@triton.jit
+def times(left, right):
     """left [C, I] right [I, H]. Tensor cores take no less than 16 rows."""
     if left.shape[0] >= 16:
-        return tl.dot(left, right, input_precision=precision)
+        return product(split(left), split(right), tl.zeros([left.shape[0], right.shape[1]], tl.float32))
     else:
         return tl.sum(left[:, :, None] * right[None, :, :], 1)
 
@@ -130,10 +146,10 @@ def context_of(columns, slot, live):
 
 
 @triton.jit
-def base_of(vector, columns, slot, live, precision: tl.constexpr):
+def base_of(vector, columns, slot, live):
     """(context [C, G], g U + b [C, H], the head that bids [C, H], whether it preempts bool[C])."""
     context = context_of(columns, slot, live)
-    base = times(context, matrix_at(vector + CONTEXT, G), precision) + vector_at(vector + BIAS)[None, :]
+    base = times(context, matrix_at(vector + CONTEXT, G)) + vector_at(vector + BIAS)[None, :]
     preempts = tl.load(columns.context + slot * G + PREEMPTS, mask=live, other=0.0) > 0.0
     head = tl.where(
         preempts[:, None], vector_at(vector + PREEMPT)[None, :], vector_at(vector + PLACE)[None, :]
@@ -157,10 +173,10 @@ def block_of(columns, slot, live, node, nodes: tl.constexpr, width: tl.constexpr
 
 
 @triton.jit
-def hidden_of(features, weights, base, precision: tl.constexpr):
-    """[C, BN, H]: the hidden states of the nodes of a block."""
-    at_node = tl.dot(features, weights, input_precision=precision)
-    block: tl.constexpr = features.shape[0] // base.shape[0]
+def hidden_of(features, weights, base):
+    """[C, BN, H]: the hidden states of the nodes of a block; features and weights are `split`."""
+    at_node = product(features, weights, tl.zeros([features[0].shape[0], H], tl.float32))
+    block: tl.constexpr = features[0].shape[0] // base.shape[0]
     return _tanh(tl.reshape(at_node, (base.shape[0], block, H)) + base[:, None, :])
 
 
@@ -175,18 +191,17 @@ def bid_kernel(  # noqa: PLR0913 (a kernel)
     sizes: tl.constexpr,  # (N, width of allowed)
     tiling: tl.constexpr,  # (C, BN)
     store_bids: tl.constexpr,  # else the softmax is summed up
-    precision: tl.constexpr,
 ):
     """Bids of all nodes of all choices, what their softmax needs, and the mean of the hidden states."""
     choices: tl.constexpr = tiling[0]
     nodes: tl.constexpr = sizes[0]
-    weights = node_weights(vector)
+    weights = split(node_weights(vector))
     tiles = tl.cdiv(tl.load(listed.count), choices)
     tile = tl.program_id(0).to(tl.int64)
     while tile < tiles:
         at = tile * choices + tl.arange(0, choices)
         slot, live = take(listed, tile, tiling)
-        _, base, head, _ = base_of(vector, columns, slot, live, precision)
+        _, base, head, _ = base_of(vector, columns, slot, live)
         number = tl.zeros([choices], tl.float32)
         mean = tl.zeros([choices, H], tl.float32)
         most = tl.full([choices], LEAST, tl.float32)
@@ -198,7 +213,7 @@ def bid_kernel(  # noqa: PLR0913 (a kernel)
         for first in range(0, nodes, tiling[1]):
             node = first + tl.arange(0, tiling[1])
             features, allowed = block_of(columns, slot, live, node, nodes, sizes[1])
-            hidden = hidden_of(features, weights, base, precision)
+            hidden = hidden_of(split(features), weights, base)
             bid = tl.sum(hidden * head[:, None, :], 2)  # [C, BN]
             mean += tl.sum(tl.where(allowed[:, :, None], hidden, 0.0), 1)
             number += tl.sum(allowed.to(tl.float32), 1)
@@ -228,10 +243,10 @@ def bid_kernel(  # noqa: PLR0913 (a kernel)
 
 
 @triton.jit
-def layer_of(vector, mean, context, precision: tl.constexpr):
+def layer_of(vector, mean, context):
     """q [C, H] of the mean hidden state and the context."""
-    across = times(mean, matrix_at(vector + POOLED, H), precision)
-    of_context = times(context, matrix_at(vector + POOLED_CONTEXT, G), precision)
+    across = times(mean, matrix_at(vector + POOLED, H))
+    of_context = times(context, matrix_at(vector + POOLED_CONTEXT, G))
     return _tanh(across + of_context + vector_at(vector + POOLED_BIAS)[None, :])
 
 
@@ -275,7 +290,6 @@ def answer_kernel(  # noqa: PLR0913 (a kernel)
     sizes: tl.constexpr,  # (N, whether delay is allowed, whether reject is)
     tiling: tl.constexpr,  # (C, BK): actions are taken in blocks, too
     draw: tl.constexpr,
-    precision: tl.constexpr,
 ):
     """Chances of all actions, values and drawn actions of C lanes."""
     choices: tl.constexpr = tiling[0]
@@ -287,7 +301,7 @@ def answer_kernel(  # noqa: PLR0913 (a kernel)
     h = tl.arange(0, H)
     pooled = tl.load(mean + known[:, None] * H + h[None, :])
     features = tl.load(context + known[:, None] * G + tl.arange(0, G)[None, :])
-    layer = layer_of(vector, pooled, features, precision)
+    layer = layer_of(vector, pooled, features)
     delay = output_of(vector, layer, DELAY, OFFSETS)
     reject = output_of(vector, layer, REJECT, OFFSETS + 1)
     value = output_of(vector, layer, VALUE, OFFSETS + 2).to(tl.float64)
