@@ -36,7 +36,11 @@ _OF_HEADS = 64  # choices of a tile where there are no nodes in it
 
 def fused_scorer_runs_on(device: torch.device) -> bool:
     """Whether the kernels can be compiled for it. Triton's launchers are C that includes Python's headers."""
-    if device.type != "cuda" or importlib.util.find_spec("triton") is None:
+    if device.type != "cuda" or torch.version.hip or importlib.util.find_spec("triton") is None:
+        return False
+    if torch.cuda.get_device_capability(device) < (8, 0):  # no tensor cores for these numbers
+        return False
+    if os.environ.get("TRITON_INTERPRET", "0") != "0":  # no graph can hold an interpreter
         return False
     compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")
     return compiler is not None and Path(sysconfig.get_path("include"), "Python.h").exists()
@@ -102,10 +106,12 @@ def _those_that_count(chosen: Tensor, share: Tensor) -> tuple[Tensor, Tensor, Te
 
 
 def _tiling(choices: int, nodes: int) -> tuple[int, int]:
-    """(choices, nodes) of a block: 128 rows, of one choice where that leaves few of them empty."""
+    """(choices, nodes) of a block: 128 rows. Few should be empty, and every program have something to do."""
+    if nodes <= 8:
+        return 16, 8
     empty = -nodes % 128 / nodes
-    few = choices // 16 < MANY_TILES  # programs would have nothing to do
-    return (1, 128) if empty < 0.3 or (few and nodes > 16) else (16, 8)
+    few = choices // 8 < MANY_TILES
+    return (1, 128) if empty < 0.1 or (few and nodes > 16) else (8, 16)
 
 
 def _programs(choices: int, of_tile: int) -> int:

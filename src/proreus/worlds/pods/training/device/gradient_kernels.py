@@ -76,6 +76,18 @@ def outer(left, right):
 
 
 @triton.jit
+def _thin(x):
+    """[4, 8, H]: sums of rows of x, [C, BN, H], that add up to the sum of all.
+
+    Of a product of tensor cores (64 rows for four warps), a thread has rows 8 and 64 apart: here it adds up
+    its own, and need not wait for others.
+    """
+    rows: tl.constexpr = x.shape[0] * x.shape[1]
+    x = tl.reshape(x, (rows // 64, 4, 2, 8, H))
+    return tl.sum(tl.sum(x, 2), 0)
+
+
+@triton.jit
 def _entropy_gradient(log, entropy, push, pull):
     """The loss by a logit that was not chosen, of logarithm of its chance, but for what was chosen."""
     return tl.exp(log) * (push * (log + entropy) - pull)
@@ -230,9 +242,9 @@ def row_gradient_kernel(  # noqa: PLR0913 (a kernel)
     h = tl.arange(0, H)
     d_node = tl.zeros([WARPS, FP, H], tl.float32)
     d_context = tl.zeros([G, H], tl.float32)
-    d_bias = tl.zeros([H], tl.float32)
-    d_place = tl.zeros([H], tl.float32)
-    d_preempt = tl.zeros([H], tl.float32)
+    d_bias = tl.zeros([4, 8, H], tl.float32)
+    d_place = tl.zeros([4, 8, H], tl.float32)
+    d_preempt = tl.zeros([4, 8, H], tl.float32)
     tiles = tl.cdiv(tl.load(listed.count), choices)
     tile = tl.program_id(0).to(tl.int64)
     while tile < tiles:
@@ -246,7 +258,6 @@ def row_gradient_kernel(  # noqa: PLR0913 (a kernel)
         push = tl.load(derived.push + at, mask=live, other=0.0)
         taken = tl.load(action + slot, mask=live, other=0)
         by_base = tl.zeros([choices, H], tl.float32)
-        by_head = tl.zeros([choices, H], tl.float32)
         for first in range(0, nodes, tiling[1]):
             node = first + tl.arange(0, tiling[1])
             features, allowed = block_of(columns, slot, live, node, nodes, sizes[1])
@@ -256,24 +267,23 @@ def row_gradient_kernel(  # noqa: PLR0913 (a kernel)
             by_bid = _entropy_gradient(log, entropy[:, None], push[:, None], pull[:, None])
             chosen = allowed & (node[None, :] == taken[:, None])  # node N is delay, and not in the block
             by_bid += tl.where(chosen, pull[:, None], 0.0)
-            by_head += tl.sum(by_bid[:, :, None] * hidden, 1)
+            d_preempt += _thin(tl.where(preempts[:, None], by_bid, 0.0)[:, :, None] * hidden)
+            d_place += _thin(tl.where(preempts[:, None], 0.0, by_bid)[:, :, None] * hidden)
             through_mean = tl.where(allowed[:, :, None], by_mean[:, None, :], 0.0)
             by_hidden = by_bid[:, :, None] * head[:, None, :] + through_mean
             before = by_hidden * (1.0 - hidden * hidden)  # before the tanh
             by_base += tl.sum(before, 1)
+            d_bias += _thin(before)
             # Each warp multiplies rows of its own: as one product, it would take twice the registers.
             share: tl.constexpr = choices * tiling[1] // WARPS
             ours = tl.trans(tl.reshape(features, (WARPS, share, FP)), 0, 2, 1)
             d_node = product(split(ours), split(tl.reshape(before, (WARPS, share, H))), d_node)
         d_context += outer(context, by_base)
-        d_bias += tl.sum(by_base, 0)
-        d_preempt += tl.sum(tl.where(preempts[:, None], by_head, 0.0), 0)
-        d_place += tl.sum(tl.where(preempts[:, None], 0.0, by_head), 0)
         tile += tl.num_programs(0)
     start = sums + tl.program_id(0) * POOLED
     i = tl.arange(0, FP)[:, None]
     tl.store(start + NODE + i * H + h[None, :], tl.sum(d_node, 0), mask=i < F)
     tl.store(start + CONTEXT + tl.arange(0, G)[:, None] * H + h[None, :], d_context)
-    tl.store(start + BIAS + h, d_bias)
-    tl.store(start + PLACE + h, d_place)
-    tl.store(start + PREEMPT + h, d_preempt)
+    tl.store(start + BIAS + h, tl.sum(tl.sum(d_bias, 0), 0))
+    tl.store(start + PLACE + h, tl.sum(tl.sum(d_place, 0), 0))
+    tl.store(start + PREEMPT + h, tl.sum(tl.sum(d_preempt, 0), 0))
