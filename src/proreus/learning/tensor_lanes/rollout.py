@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -102,6 +102,35 @@ class Judged(NamedTuple):
     value: Tensor  # float64[E] in the terms of rewards
 
 
+class Drawn(NamedTuple):
+    """What a network makes of the choices, and what is chosen."""
+
+    judged: Judged
+    action: Tensor  # int64[E]
+    log_chance: Tensor  # float32[E] logarithm of the chance that it had
+
+
+def drawn(judged: Judged, unit: Tensor) -> Drawn:
+    """An action of each lane by its chances; unit: float64[E], from 0 to just below 1."""
+    allowed, logs = judged.allowed, judged.logs
+    places = torch.arange(allowed.shape[1], device=unit.device)
+    passed = torch.cumsum(logs.exp().double(), 1) <= unit[:, None]
+    last = torch.where(allowed, places, 0).amax(1)
+    action = torch.minimum(passed.sum(1), last)
+    return Drawn(judged, action, logs.gather(1, action[:, None])[:, 0])
+
+
+@runtime_checkable
+class DrawingJudge(Protocol):
+    """What judges choices, and can draw actions in the same go."""
+
+    def __call__(self, seen: Any) -> Judged: ...
+
+    def draw(self, seen: Any, unit: Tensor) -> Drawn:
+        """unit: float64[E], from 0 to just below 1."""
+        ...
+
+
 @dataclass(eq=False)
 class DeviceRollout:
     """[S, E, ..] each."""
@@ -141,8 +170,8 @@ def new_rollout(lanes: TensorLanes, steps: int, actions: int) -> DeviceRollout:
 class DevicePlayer:
     """Plays the lanes with a network, step after step, and notes what happens."""
 
-    def __init__(self, lanes: TensorLanes, judge: Callable[[Any], Judged], steps: int) -> None:
-        """judge: what the network makes of what is seen."""
+    def __init__(self, lanes: TensorLanes, judge: Callable[[Any], Judged] | DrawingJudge, steps: int) -> None:
+        """judge: what the network makes of what is seen; a `DrawingJudge` draws actions, too."""
         self._lanes, self._judge, self._steps = lanes, judge, steps
         seen = lanes.seen
         self._seen = type(seen)(*(tensor.clone() for tensor in seen))
@@ -194,14 +223,12 @@ class DevicePlayer:
     def play_step(self) -> None:
         """Choose in every lane that has a choice, carry it out, look again."""
         world, seen, row = self._lanes.world, self._seen, self._row
-        judged = self._judge(seen)
-        allowed, logs = judged.allowed, judged.logs
         world.rng.copy_(torch.where(seen.ready, ahead(world.rng, 1), world.rng))
-        places = torch.arange(allowed.shape[1], device=row.device)
-        passed = torch.cumsum(logs.exp().double(), 1) <= next_unit(world.rng)[:, None]
-        last = torch.where(allowed, places, 0).amax(1)
-        action = torch.minimum(passed.sum(1), last)
-        log_chance = logs.gather(1, action[:, None])[:, 0]
+        unit, judge = next_unit(world.rng), self._judge
+        if isinstance(judge, DrawingJudge):
+            judged, action, log_chance = judge.draw(seen, unit)
+        else:
+            judged, action, log_chance = drawn(judge(seen), unit)
         self._note(seen, judged, row)
         self.rollout.action.index_copy_(0, row, action[None])
         self.rollout.log_chance.index_copy_(0, row, log_chance[None])

@@ -54,23 +54,27 @@ class TorchAdam:
         settings = self.settings
         loss = terms.policy + settings[VALUE_WEIGHT] * terms.error - settings[ENTROPY_WEIGHT] * terms.entropy
         gradient = torch.autograd.grad((loss * share).sum(), vector)[0].double()
-        with torch.no_grad():
-            length = gradient.square().sum().sqrt()
-            gradient = gradient * torch.clamp(settings[MAX_GRADIENT] / length, max=1.0)
-            live, count = self.live, self.count + self.live
-            first = BETA1 * self.moments[0] + (1.0 - BETA1) * gradient
-            second = BETA2 * self.moments[1] + (1.0 - BETA2) * gradient.square()
-            shares = 1.0 - BETA1**count, 1.0 - BETA2**count
-            change = settings[RATE] * (first / shares[0]) / ((second / shares[1]).sqrt() + EPSILON)
-            moved = (self.params.double() - change).float()
-            figures = (torch.stack(terms).double() * share).sum(1)
-            self.params.copy_(torch.where(live, moved, self.params))
-            self.moments.copy_(torch.where(live, torch.stack([first, second]), self.moments))
-            self.log.add_(torch.where(live, torch.cat([figures, length[None]]), 0.0))
-            self.steps.add_(live)
-            self.count.copy_(count)
-            target = settings[TARGET_KL]
-            self.live.copy_(live & ~((target > 0.0) & (figures[3] > target)))
+        self.move(gradient, (torch.stack(terms).detach().double() * share).sum(1))
+
+    @torch.no_grad()
+    def move(self, gradient: Tensor, figures: Tensor) -> None:
+        """One step against gradient, float64[PARAMETERS]; figures: float64[5], means of the loss terms."""
+        settings = self.settings
+        length = gradient.square().sum().sqrt()
+        gradient = gradient * torch.clamp(settings[MAX_GRADIENT] / length, max=1.0)
+        live, count = self.live, self.count + self.live
+        first = BETA1 * self.moments[0] + (1.0 - BETA1) * gradient
+        second = BETA2 * self.moments[1] + (1.0 - BETA2) * gradient.square()
+        shares = 1.0 - BETA1**count, 1.0 - BETA2**count
+        change = settings[RATE] * (first / shares[0]) / ((second / shares[1]).sqrt() + EPSILON)
+        moved = (self.params.double() - change).float()
+        self.params.copy_(torch.where(live, moved, self.params))
+        self.moments.copy_(torch.where(live, torch.stack([first, second]), self.moments))
+        self.log.add_(torch.where(live, torch.cat([figures, length[None]]), 0.0))
+        self.steps.add_(live)
+        self.count.copy_(count)
+        target = settings[TARGET_KL]
+        self.live.copy_(live & ~((target > 0.0) & (figures[3] > target)))
 
     def load(self, params: F32, moments: F64, count: int) -> None:
         """Take up where an optimiser on the host stands."""

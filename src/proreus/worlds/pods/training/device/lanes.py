@@ -7,7 +7,6 @@ plays from the same seed, choice by choice.
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,6 +15,7 @@ import torch
 from proreus.contract.lanes import Choices, Steps
 from proreus.kernels.arrays import I64
 from proreus.learning.tensor_lanes.shown_lanes import ShownLanes, lane_seeds
+from proreus.learning.tensor_lanes.triton_support import kernels_run_on
 from proreus.model.errors import UsageError
 from proreus.worlds.pods.encoding.pair import VERSION
 from proreus.worlds.pods.state.compile import Compiled
@@ -83,7 +83,7 @@ class DeviceLanes(ShownLanes):
 
 def _world_on(device: torch.device) -> type[DeviceWorld]:
     """With kernels of its own where there are some: Triton comes with torch for CUDA."""
-    if device.type == "cuda" and importlib.util.find_spec("triton") is not None:
+    if kernels_run_on(device):
         from proreus.worlds.pods.training.device.fused.world import FusedWorld
 
         return FusedWorld

@@ -7,7 +7,6 @@ E = M W lanes; other letters as in `tables`.
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,6 +16,7 @@ from torch import Tensor
 from proreus.kernels.arrays import F64
 from proreus.learning.tensor_lanes.cuda_graphs import replayed
 from proreus.learning.tensor_lanes.gather import at
+from proreus.learning.tensor_lanes.triton_support import kernels_run_on
 from proreus.model.errors import UsageError
 from proreus.policies.networks.torch_threads import few_torch_threads
 from proreus.worlds.pods.encoding.pair import DEVICE_LEFT, pod_kind
@@ -210,7 +210,7 @@ class PopulationRater:
 
 def population_on(device: str) -> type[PodsPopulation]:
     """With kernels of its own where there are some."""
-    if torch.device(device).type == "cuda" and importlib.util.find_spec("triton") is not None:
+    if kernels_run_on(torch.device(device)):
         from proreus.worlds.pods.training.device.fused.population import FusedPopulation
 
         return FusedPopulation

@@ -27,9 +27,15 @@ from proreus.learning.tensor_lanes.advantages import choice_advantages
 from proreus.learning.tensor_lanes.cuda_graphs import replayed
 from proreus.learning.tensor_lanes.rollout import DevicePlayer, DeviceRollout, Judged
 from proreus.learning.tensor_lanes.splitmix import ahead, bits
+from proreus.learning.tensor_lanes.triton_support import kernels_run_on
 from proreus.model.errors import UsageError, WorkError
 from proreus.worlds.pods.policies.scorer import initial_parameters
 from proreus.worlds.pods.policies.torch_networks import bids_of, parts_of
+from proreus.worlds.pods.training.device.fused_scorer import (
+    FusedJudge,
+    Slots,
+    loss_gradient,
+)
 from proreus.worlds.pods.training.device.lanes import DeviceLanes
 from proreus.worlds.pods.training.device.step import Seen
 from proreus.worlds.pods.training.fused_ppo import FusedPPOConfig
@@ -57,6 +63,7 @@ class DevicePPO:
         if self._slots < config.minibatches:
             raise UsageError("more minibatches than choices in an update")
         first = initial_parameters(config.seed) if initial is None else initial.astype(np.float32)
+        self._fused = kernels_run_on(device)
         self._adam = TorchAdam(device)
         self._adam.params.copy_(torch.from_numpy(first))
         # Mean, variance and number of the returns seen; then mean and spread as the values were played with.
@@ -178,8 +185,26 @@ class DevicePPO:
     def descend(self) -> None:
         """One step of the optimiser over the chosen minibatch."""
         share = self._learned.flatten()[self._chosen].double()
+        share = share / share.sum().clamp(min=1.0)
+        if self._fused:
+            adam = self._adam
+            adam.move(*loss_gradient(adam.params, self._all_slots(), self._chosen, share, adam.settings))
+            return
         vector = self._adam.vector()
-        self._adam.step(vector, self._losses(vector), share / share.sum().clamp(min=1.0))
+        self._adam.step(vector, self._losses(vector), share)
+
+    def _all_slots(self) -> Slots:
+        rollout = self._player.rollout
+        rows, context, allowed = (
+            column.flatten(0, 1) for column in (rollout.rows, rollout.context, rollout.allowed)
+        )
+        return Slots(rows, context, allowed, self._taken())
+
+    def _taken(self) -> Taken:
+        """What was chosen in all slots."""
+        rollout = self._player.rollout
+        columns = rollout.action, rollout.log_chance, self._advantage, self._target
+        return Taken(*(column.flatten() for column in columns))
 
     def _losses(self, vector: Tensor) -> LossTerms:
         rollout, chosen = self._player.rollout, self._chosen
@@ -188,12 +213,7 @@ class DevicePPO:
         rows, context = rollout.rows.flatten(0, 1)[chosen], rollout.context.flatten(0, 1)[chosen]
         bids, heads, value = bids_of(parts_of(vector), rows, allowed[:, :nodes], context)
         logits = torch.cat([bids, heads], 1).masked_fill(~allowed, -math.inf)
-        taken = Taken(
-            *(
-                column.flatten()[chosen]
-                for column in (rollout.action, rollout.log_chance, self._advantage, self._target)
-            )
-        )
+        taken = Taken(*(column[chosen] for column in self._taken()))
         return clipped_terms(logits, allowed, value, taken, self._adam.settings[CLIP].float())
 
     def capture(self) -> Arrays:
@@ -236,7 +256,9 @@ def judging(lanes: DeviceLanes, params: Tensor, returns: Tensor) -> Callable[[Se
 
     returns: float64[2], mean and spread of what values stand for.
     """
-    heads = [lanes.world.rules.may_delay, lanes.world.rules.may_reject]
+    heads = lanes.world.rules.may_delay, lanes.world.rules.may_reject
+    if kernels_run_on(lanes.device):
+        return FusedJudge(params, returns, heads)
     others = torch.tensor(heads, device=lanes.device).expand(len(lanes), 2)
 
     def judge(seen: Seen) -> Judged:
