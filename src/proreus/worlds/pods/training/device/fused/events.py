@@ -8,7 +8,7 @@ import triton.language as tl
 from proreus.learning.tensor_lanes import splitmix
 from proreus.worlds.pods.training.device import columns
 from proreus.worlds.pods.training.device.fused.eviction import begin_eviction, evict
-from proreus.worlds.pods.training.device.fused.nodes import open_nodes
+from proreus.worlds.pods.training.device.fused.nodes import is_stuck
 from proreus.worlds.pods.training.device.fused.placement import add_one, earn, expect, place, take_off
 from proreus.worlds.pods.training.device.fused.queue import (
     backoff_end,
@@ -134,9 +134,8 @@ def _delay_without_choice(w, s, e):
     if tl.load(w.lanes.phase + e) == _DECIDE:
         pod = tl.load(w.lanes.pod + e)
         c = tl.load(w.pods.pod_class + e * s.pods + pod)
-        count, _ = open_nodes(w, s, e, c)
-        if count == 0:
-            delay(w, s, e, pod, count > 0)
+        if is_stuck(w, s, e, c):
+            delay(w, s, e, pod, pod < 0)
             decided(w, e)
 
 
@@ -242,7 +241,8 @@ def move_clock(w, s, e):
     over = tl.full((), 0, tl.int1)
     if (tl.load(w.lanes.phase + e) == _HAND_OUT) & (tl.load(w.lanes.eligible + e) == 0):
         clock = tl.load(w.lanes.clock + e)
-        time = tl.minimum(next_time(w, s, e), tl.load(w.lanes.arrival + e))
+        end = next_time(w, s, e)
+        time = tl.minimum(end, tl.load(w.lanes.arrival + e))
         over = time == float("inf")
         if time < float("inf"):
             now = tl.maximum(time, clock)
@@ -250,7 +250,7 @@ def move_clock(w, s, e):
             add_one(w.lanes.presence + e, present * (now - clock))
             tl.debug_barrier()
             tl.store(w.lanes.clock + e, now)
-            tl.store(w.lanes.phase + e, _DEPART)
+            tl.store(w.lanes.phase + e, tl.where(end <= now, _DEPART, _ARRIVE).to(tl.int64))
         tl.debug_barrier()
     return over
 
@@ -310,7 +310,8 @@ def _arrive(w, s, e):
         arrival = _next_arrival(w, s, e, arrival)
     if arrival > clock:
         if s.backs_off:
-            _come_back(w, s, e, clock)
+            if tl.load(w.lanes.waiting + e) > tl.load(w.lanes.eligible + e):
+                _come_back(w, s, e, clock)
         tl.store(w.lanes.phase + e, _HAND_OUT)
     tl.debug_barrier()
 
@@ -380,7 +381,11 @@ def _come_back(w, s, e, clock):
 @triton.jit
 def _hand_out(w, s, e):
     """The first of the queue is to be decided about; woken pods come when nobody else stands there."""
-    pod = first_in_queue(w, s, e)
+    # Mostly somebody has just come, and nobody else stands there.
+    pod = tl.maximum(tl.load(w.lanes.arrivals + e) - 1, 0)
+    alone = tl.load(w.lanes.eligible + e) == 1
+    if not (alone & (tl.load(w.pods.status + e * s.pods + pod) == _ACTIVE)):
+        pod = first_in_queue(w, s, e)
     tl.store(w.pods.status + e * s.pods + pod, _DECIDING)
     tl.store(w.lanes.pod + e, pod)
     add_one(w.lanes.waiting + e, -1)

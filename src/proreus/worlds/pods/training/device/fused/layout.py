@@ -25,7 +25,8 @@ from proreus.worlds.pods.training.device.tables import (
     TypicalTables,
 )
 
-_POD_BLOCK, _NODE_BLOCK, _FLAT_BLOCK = 512, 128, 512
+_POD_BLOCK, _MANY_PODS, _LARGE_POD_BLOCK = 64, 4_096, 128
+_NODE_BLOCK, _FLAT_BLOCK = 32, 128
 
 
 class Sizes(NamedTuple):
@@ -102,7 +103,7 @@ def sizes_of(tables: Tables, rules: LaneRules, state: LaneState, events: int) ->
             wide_terms=wide(terms),
             wide_budgets=wide(budgets),
             wide_context=wide(len(CONTEXT_FEATURES)),
-            pod_block=min(wide(pods), _POD_BLOCK),
+            pod_block=min(wide(pods), _POD_BLOCK if pods < _MANY_PODS else _LARGE_POD_BLOCK),
             node_block=min(wide(nodes), _NODE_BLOCK),
             flat_block=_FLAT_BLOCK,
             ends=tables.ends,

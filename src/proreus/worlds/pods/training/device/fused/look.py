@@ -8,7 +8,7 @@ import triton.language as tl
 from proreus.worlds.pods.encoding import context as g
 from proreus.worlds.pods.training.device import columns
 from proreus.worlds.pods.training.device.fused.features import block_features
-from proreus.worlds.pods.training.device.fused.nodes import block_evictable, block_legal, open_nodes
+from proreus.worlds.pods.training.device.fused.nodes import block_evictable, block_legal
 
 _DECIDE = tl.constexpr(columns.DECIDE)
 _HOLD = tl.constexpr(-1)
@@ -36,7 +36,7 @@ def look(w, seen, told, action, s: tl.constexpr):
     preempts = count > 0
     c = tl.load(w.pods.pod_class + e * s.pods + tl.load(w.lanes.pod + e))
     if deciding:
-        count, preempts = open_nodes(w, s, e, c)
+        count, preempts = _list_legal(w, seen, s, e, c)
     if s.may_delay:
         actions = count + 1
     else:
@@ -56,10 +56,7 @@ def look(w, seen, told, action, s: tl.constexpr):
         is_node = n < s.nodes
         at_node = e * s.nodes + n
         if deciding:
-            if preempts:
-                legal = block_evictable(w, s, e, c, n)
-            else:
-                legal = block_legal(w, s, e, c, n, 0)
+            legal = tl.load(seen.legal + at_node, is_node, other=0) != 0
             features, devices, now = block_features(w, s, e, c, n)
             for place in tl.static_range(s.features):
                 feature = tl.where(legal, features[place], 0.0).to(tl.float32)
@@ -70,12 +67,33 @@ def look(w, seen, told, action, s: tl.constexpr):
             free_memory += tl.sum(tl.load(w.nodes.free + at_node * s.resources + 1, is_node, other=0), 0)
             for d in tl.static_range(s.gpus):
                 free_gpu += tl.sum(tl.load(w.nodes.left + at_node * s.gpus + d, is_node, other=0), 0)
-            tl.store(seen.legal + at_node, legal, is_node)
         else:
             tl.store(seen.legal + at_node, tl.zeros((s.node_block,), tl.int1), is_node)
     if deciding:
         _context(w, seen, s, e, c, count, preempts, fragmented, (free_cpu, free_memory, free_gpu))
     _tell(w, told, e, ready & ~held)
+
+
+@triton.jit
+def _list_legal(w, seen, s, e, c):
+    """Note which nodes may take class c, else which it may evict from; (how many, whether the latter)."""
+    count = tl.zeros((), tl.int64)
+    for first in range(0, s.nodes, s.node_block):
+        n = first + tl.arange(0, s.node_block)
+        legal = block_legal(w, s, e, c, n, 0)
+        tl.store(seen.legal + e * s.nodes + n, legal, n < s.nodes)
+        count += tl.sum(legal.to(tl.int64), 0)
+    preempts = count < 0
+    if s.preemption:
+        if (count == 0) & (tl.load(w.classes.evicts + c) != 0):
+            for first in range(0, s.nodes, s.node_block):
+                n = first + tl.arange(0, s.node_block)
+                legal = block_evictable(w, s, e, c, n)
+                tl.store(seen.legal + e * s.nodes + n, legal, n < s.nodes)
+                count += tl.sum(legal.to(tl.int64), 0)
+            preempts = count > 0
+    tl.debug_barrier()
+    return count, preempts
 
 
 @triton.jit

@@ -64,16 +64,17 @@ def block_evictable(w, s, e, c, n):
 
 
 @triton.jit
-def open_nodes(w, s, e, c):
-    """(nodes that may take class c, else nodes that it may evict from; whether it is the latter)."""
-    count = tl.zeros((), tl.int64)
+def is_stuck(w, s, e, c):
+    """Whether no node may take class c, nor can it evict from any."""
+    stuck = tl.full((), 1, tl.int1)
     for first in range(0, s.nodes, s.node_block):
-        n = first + tl.arange(0, s.node_block)
-        count += tl.sum(block_legal(w, s, e, c, n, 0).to(tl.int64), 0)
-    evicting = tl.zeros((), tl.int64)
+        if stuck:
+            n = first + tl.arange(0, s.node_block)
+            stuck = tl.sum(block_legal(w, s, e, c, n, 0).to(tl.int32), 0) == 0
     if s.preemption:
-        if (count == 0) & (tl.load(w.classes.evicts + c) != 0):
+        if stuck & (tl.load(w.classes.evicts + c) != 0):
             for first in range(0, s.nodes, s.node_block):
-                n = first + tl.arange(0, s.node_block)
-                evicting += tl.sum(block_evictable(w, s, e, c, n).to(tl.int64), 0)
-    return count + evicting, evicting > 0
+                if stuck:
+                    n = first + tl.arange(0, s.node_block)
+                    stuck = tl.sum(block_evictable(w, s, e, c, n).to(tl.int32), 0) == 0
+    return stuck

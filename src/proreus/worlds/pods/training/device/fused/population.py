@@ -24,6 +24,7 @@ from proreus.worlds.pods.training.device.fused.features import block_features
 from proreus.worlds.pods.training.device.fused.layout import columns_of, sizes_of
 from proreus.worlds.pods.training.device.fused.nodes import block_legal
 from proreus.worlds.pods.training.device.fused.placement import place
+from proreus.worlds.pods.training.device.fused.world import EXACT
 from proreus.worlds.pods.training.device.population import RESTING, PodsPopulation
 
 _DECIDE, _NEW_EPISODE = tl.constexpr(columns.DECIDE), tl.constexpr(columns.NEW_EPISODE)
@@ -102,9 +103,8 @@ class FusedPopulation(PodsPopulation):
                 (weights.shape[1], gaps.shape[0], blocks, triton.next_power_of_2(blocks), _EVENTS),
             )
         )
-        exact = {"enable_fp_fusion": False}
-        play_on[self._grid[:1]](self._columns, members, self._sizes, shape, num_warps=1, **exact)
-        score_block[self._grid](self._columns, members, self._sizes, shape, num_warps=_WARPS, **exact)
+        play_on[self._grid[:1]](self._columns, members, self._sizes, shape, num_warps=1, **EXACT)
+        score_block[self._grid](self._columns, members, self._sizes, shape, num_warps=_WARPS, **EXACT)
 
 
 @triton.jit

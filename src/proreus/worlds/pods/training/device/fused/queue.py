@@ -156,6 +156,13 @@ def wake(w, s, e, node, left_class):
 
     left_class: of the pod that left, for those that it kept away; -1: such pods are marked.
     """
+    waiting = tl.load(w.lanes.waiting + e) > tl.load(w.lanes.eligible + e)
+    if waiting | (left_class < 0):
+        _wake(w, s, e, node, left_class)
+
+
+@triton.jit
+def _wake(w, s, e, node, left_class):
     arrived = tl.load(w.lanes.arrivals + e)
     clock = tl.load(w.lanes.clock + e)
     at_node = e * s.nodes + node

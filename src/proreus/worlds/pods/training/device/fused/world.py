@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -20,8 +22,10 @@ EVENTS = 8
 """Events of a lane between two looks: a lane that has come to a choice before waits for nobody."""
 
 
-_ONE_WARP = 32
-"""Nodes that one warp looks at."""
+EXACT = {"enable_fp_fusion": False}
+"""Sums are those of the host: no product is fused with a sum."""
+_MANY_LANES, _REGISTERS = 4_096, 128
+"""From how many lanes on fewer registers for each leave room for more of them at once."""
 
 
 class FusedWorld(DeviceWorld):
@@ -39,7 +43,10 @@ class FusedWorld(DeviceWorld):
             own=torch.zeros(0, device=device),
         )
         self._held = torch.full((lanes,), -1, device=device)
-        self._look_warps = 4 if self.nodes > _ONE_WARP else 1
+        few = {"maxnreg": _REGISTERS} if lanes >= _MANY_LANES else {}
+        self._move_options: dict[str, Any] = {"num_warps": 1, **few, **EXACT}
+        # Blocks of GPUs hold the devices of every node, too.
+        self._look_options: dict[str, Any] = {"num_warps": 4 if tables.gpus else 1, **EXACT}
 
     def look(self) -> Seen:
         """What every lane stands at, in columns of its own."""
@@ -57,9 +64,7 @@ class FusedWorld(DeviceWorld):
 
     def step(self, seen: Seen, action: Tensor) -> tuple[Seen, Told]:
         """One step of all lanes; what is seen then stands in the same columns."""
-        move[(len(self._held),)](
-            self._columns, seen, action, self._sizes, num_warps=1, enable_fp_fusion=False
-        )
+        move[(len(self._held),)](self._columns, seen, action, self._sizes, **self._move_options)
         self._look(seen, action)
         told = self._told
         return seen, Told(told.came, told.reward, told.ended, told.reward)
@@ -71,6 +76,5 @@ class FusedWorld(DeviceWorld):
             self._told,
             action,
             self._sizes,
-            num_warps=self._look_warps,
-            enable_fp_fusion=False,
+            **self._look_options,
         )
