@@ -119,10 +119,10 @@ class LaneState:
         return named_columns(self)
 
 
-def new_state(tables: Tables, rng: Tensor) -> LaneState:
-    """All lanes before their first episode; rng: int64[E]."""
+def new_state(tables: Tables, rng: Tensor, pods: int = 0) -> LaneState:
+    """All lanes before their first episode; rng: int64[E]; pods: make room for so many at least."""
     lanes, device = rng.shape[0], rng.device
-    pods = int(tables.pods.episode.max())
+    pods = max(pods, int(tables.pods.episode.max()))
     of = tables.lanes
     nodes, resources = of.allocatable.shape[1], of.allocatable.shape[2]
     terms, budgets, levels = of.domain.shape[1], of.allowed.shape[1], tables.levels

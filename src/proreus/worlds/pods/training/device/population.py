@@ -30,7 +30,7 @@ from proreus.worlds.pods.training.device.columns import DECIDE, LaneState, new_s
 from proreus.worlds.pods.training.device.events import LaneRules
 from proreus.worlds.pods.training.device.features import pair_columns
 from proreus.worlds.pods.training.device.step import Seen, move, open_nodes
-from proreus.worlds.pods.training.device.tables import tables_of
+from proreus.worlds.pods.training.device.tables import Tables, tables_of
 from proreus.worlds.pods.training.evaluation import compiled_workload
 
 RESTING = 100
@@ -63,7 +63,8 @@ class PodsPopulation:
             raise UsageError("--device: pods that preempt others are rated on the host's cores; use cpu")
         self._rules = LaneRules(options, completion=False, redraw=False, may_delay=False, may_reject=False)
         lanes, clusters = of_lane.size, [each.cluster for each in workloads]
-        self.state = new_state(self.tables, torch.zeros(lanes, dtype=torch.int64, device=self._device))
+        rng = torch.zeros(lanes, dtype=torch.int64, device=self._device)
+        self.state = new_state(self.tables, rng, self.room(self.tables))
         kinds = [pod_kind(each, c) for each in clusters for c in range(each.classes.request.shape[0])]
         self._kind = torch.tensor(kinds, device=self._device)
         amounts = [
@@ -86,6 +87,12 @@ class PodsPopulation:
         no, nothing = none.bool(), torch.zeros((lanes, 0), device=self._device)
         self._seen = Seen(nothing, nothing, no, none, no[:, 0].clone(), no[:, 0].clone())
         self._action = none[:, 0].clone()
+
+    @staticmethod
+    def room(tables: Tables) -> int:
+        """For how many pods of a lane; 0: for those that there are."""
+        del tables
+        return 0
 
     def rate(self, members: Sequence[LinearScorer], measure: str) -> F64:
         """float64[M, W]: a measure of every member on every workload; more is better."""
@@ -182,11 +189,18 @@ class PodsPopulation:
 
 
 class PopulationRater:
-    """Rates populations on a device, as `goal.PodsGoal` asks for it; keeps the last one it played in."""
+    """Rates populations on a device, as `goal.PodsGoal` asks for it; keeps those it played in."""
 
     def __init__(self, device: str, measure: str) -> None:
         self._device, self._measure = device, measure
         self._known: dict[object, PodsPopulation] = {}
+
+    def _is_short(self) -> bool:
+        """Whether half of the device's memory is used: else cells that are drawn again are there already."""
+        if torch.device(self._device).type != "cuda":
+            return True
+        free, all_of_it = torch.cuda.mem_get_info(self._device)
+        return free < all_of_it // 2
 
     def __call__(
         self, members: Sequence[LinearScorer], cells: Sequence[tuple[PodScenario, int]]
@@ -198,8 +212,7 @@ class PopulationRater:
             asked = [cells[k] for k in places]
             key = (tuple(asked), len(members))
             if key not in self._known:
-                # One for a generation, one for its mean.
-                while len(self._known) > 1:
+                while len(self._known) > 1 and self._is_short():
                     del self._known[next(iter(self._known))]
                 workloads = [compiled_workload(*cell) for cell in asked]
                 self._known[key] = population_on(self._device)(workloads, len(members), options, self._device)

@@ -21,8 +21,14 @@ class DeviceWorld:
 
     def __init__(self, tables: Tables, rules: LaneRules, rng: Tensor, events: int = EVENTS) -> None:
         self.tables, self.rules, self.events = tables, rules, events
-        self.state: LaneState = new_state(tables, rng)
+        self.state: LaneState = new_state(tables, rng, self.room(tables))
         self.nodes = tables.lanes.allocatable.shape[1]
+
+    @staticmethod
+    def room(tables: Tables) -> int:
+        """For how many pods of a lane; 0: for those that there are."""
+        del tables
+        return 0
 
     @property
     def rng(self) -> Tensor:

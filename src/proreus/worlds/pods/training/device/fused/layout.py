@@ -6,12 +6,14 @@ Letters as in `device.tables`. Lengths of short rows are rounded up to powers of
 from __future__ import annotations
 
 from collections import namedtuple
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
 import triton
 import triton.language as tl
+from torch.nn.functional import pad
 
+from proreus.model.pod import GPU_WHOLE
 from proreus.worlds.pods.encoding.context import CONTEXT_FEATURES
 from proreus.worlds.pods.encoding.pair import PAIR_FEATURES
 from proreus.worlds.pods.training.device.columns import LaneColumns, LaneState, NodeColumns, PodColumns
@@ -37,7 +39,7 @@ class Sizes(NamedTuple):
     resources: int
     gpus: int
     classes: int
-    """Of all workloads."""
+    """Of all workloads, rounded up."""
     levels: int
     terms: int
     domains: int
@@ -74,6 +76,46 @@ class Sizes(NamedTuple):
     """That may happen in a lane between two looks."""
 
 
+_ROOM, _LARGE_ROOM, _CLASSES_WIDE, _GROUPS_WIDE, _THRESHOLDS_WIDE = 256, 4_096, 256, 4, 32
+"""What sizes that differ from one draw of pods to the next are rounded up to a multiple of: kernels that
+were compiled for one are good for all of them."""
+
+_NO_CPU = 1 << 50  # more than any node has; `pad` takes numbers that are exact in double precision
+
+
+def room_for(tables: Tables) -> int:
+    """For how many pods of a lane columns are made."""
+    pods = int(tables.pods.episode.max())
+    return _rounded(pods, _ROOM if pods < _LARGE_ROOM else _LARGE_ROOM)
+
+
+def _rounded(size: int, multiple: int) -> int:
+    return -(-size // multiple) * multiple
+
+
+def widened(tables: Tables) -> Tables:
+    """The same tables with room that means nothing: classes nobody has, groups that no node hosts, thresholds
+    that no CPU reaches."""
+    typical, excludes = tables.typical, tables.classes.excludes
+    groups = _rounded(typical.num.shape[1], _GROUPS_WIDE) - typical.num.shape[1]
+    beyond = _rounded(typical.threshold.shape[0], _THRESHOLDS_WIDE) - typical.threshold.shape[0]
+    return replace(
+        tables,
+        classes=replace(
+            tables.classes,
+            excludes=pad(excludes, (0, _rounded(excludes.shape[1], _CLASSES_WIDE) - excludes.shape[1])),
+        ),
+        typical=replace(
+            typical,
+            num=pad(typical.num, (0, groups), value=GPU_WHOLE),
+            milli=pad(typical.milli, (0, groups), value=GPU_WHOLE),
+            threshold=pad(typical.threshold, (0, beyond), value=_NO_CPU),
+            mass=pad(typical.mass, (0, beyond, 0, groups)),
+            whole=pad(typical.whole, (0, groups)),
+        ),
+    )
+
+
 def sizes_of(tables: Tables, rules: LaneRules, state: LaneState, events: int) -> Sizes:
     """Of a batch of lanes."""
     pods, nodes = state.pods.status.shape[1], tables.lanes.allocatable.shape[1]
@@ -87,7 +129,7 @@ def sizes_of(tables: Tables, rules: LaneRules, state: LaneState, events: int) ->
             nodes=nodes,
             resources=resources,
             gpus=tables.gpus,
-            classes=tables.classes.request.shape[0],
+            classes=tables.classes.excludes.shape[1],
             levels=tables.levels,
             terms=terms,
             domains=tables.domains,

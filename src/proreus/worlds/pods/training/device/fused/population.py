@@ -21,11 +21,12 @@ from proreus.worlds.pods.state.devices import LEVEL
 from proreus.worlds.pods.training.device import columns
 from proreus.worlds.pods.training.device.fused.events import begin_episode, decided, delay, happen, move_clock
 from proreus.worlds.pods.training.device.fused.features import block_features
-from proreus.worlds.pods.training.device.fused.layout import columns_of, sizes_of
+from proreus.worlds.pods.training.device.fused.layout import columns_of, room_for, sizes_of, widened
 from proreus.worlds.pods.training.device.fused.nodes import block_legal
 from proreus.worlds.pods.training.device.fused.placement import place
 from proreus.worlds.pods.training.device.fused.world import EXACT
 from proreus.worlds.pods.training.device.population import RESTING, PodsPopulation
+from proreus.worlds.pods.training.device.tables import Tables
 
 _DECIDE, _NEW_EPISODE = tl.constexpr(columns.DECIDE), tl.constexpr(columns.NEW_EPISODE)
 _RESTING = tl.constexpr(RESTING)
@@ -69,8 +70,9 @@ class FusedPopulation(PodsPopulation):
         self, workloads: Sequence[Compiled], members: int, options: PodsOptions, device: str
     ) -> None:
         super().__init__(workloads, members, options, device)
-        self._columns = columns_of(self.tables, self.state)
-        self._sizes = sizes_of(self.tables, self._rules, self.state, _EVENTS)
+        tables = widened(self.tables)
+        self._columns = columns_of(tables, self.state)
+        self._sizes = sizes_of(tables, self._rules, self.state, _EVENTS)
         lanes, nodes = self.tables.lanes.allocatable.shape[:2]
         blocks = -(-nodes // self._sizes.node_block.value)
         self._grid = lanes, blocks
@@ -80,6 +82,11 @@ class FusedPopulation(PodsPopulation):
             torch.zeros((lanes, blocks), **whole),
             torch.zeros((lanes, blocks), **whole),
         )
+
+    @staticmethod
+    def room(tables: Tables) -> int:
+        """For how many pods of a lane."""
+        return room_for(tables)
 
     @torch.no_grad()
     def step(self) -> None:

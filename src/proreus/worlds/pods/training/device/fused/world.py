@@ -12,7 +12,7 @@ from proreus.worlds.pods.encoding.context import CONTEXT_FEATURES
 from proreus.worlds.pods.encoding.pair import PAIR_FEATURES
 from proreus.worlds.pods.training.device.events import LaneRules
 from proreus.worlds.pods.training.device.fused.events import move
-from proreus.worlds.pods.training.device.fused.layout import columns_of, sizes_of
+from proreus.worlds.pods.training.device.fused.layout import columns_of, room_for, sizes_of, widened
 from proreus.worlds.pods.training.device.fused.look import look
 from proreus.worlds.pods.training.device.step import Seen
 from proreus.worlds.pods.training.device.tables import Tables
@@ -32,6 +32,7 @@ class FusedWorld(DeviceWorld):
     """The same rules and columns; what is seen is written where it was seen before."""
 
     def __init__(self, tables: Tables, rules: LaneRules, rng: Tensor, events: int = EVENTS) -> None:
+        tables = widened(tables)
         super().__init__(tables, rules, rng, events)
         self._columns = columns_of(tables, self.state)
         self._sizes = sizes_of(tables, rules, self.state, events)
@@ -47,6 +48,11 @@ class FusedWorld(DeviceWorld):
         self._move_options: dict[str, Any] = {"num_warps": 1, **few, **EXACT}
         # Blocks of GPUs hold the devices of every node, too.
         self._look_options: dict[str, Any] = {"num_warps": 4 if tables.gpus else 1, **EXACT}
+
+    @staticmethod
+    def room(tables: Tables) -> int:
+        """For how many pods of a lane."""
+        return room_for(tables)
 
     def look(self) -> Seen:
         """What every lane stands at, in columns of its own."""
