@@ -33,7 +33,8 @@ class DeviceRates:
     choosing: float
     """Percent of the steps of a lane in which it has a choice."""
     bytes_per_choice: float
-    """That the operations of a step read and write, one by one; caches may keep some from memory."""
+    """That a step reads and writes: operations of torch one by one, of which caches may keep some from
+    memory, and what kernels pass over at least."""
     bandwidth: float
     """Percent of what a copy of the device's memory reaches, at the rate of playing alone."""
 
@@ -67,7 +68,9 @@ def device_rates(
     rollout = _median(playing, effort)
     choosing = statistics.median(chosen)
     learner._player.rewind()
-    moved = bytes_moved(learner._player.play_step) / (lanes * choosing)
+    # What kernels move is not counted, operation by operation: what they pass over at least is added.
+    of_kernels = learner.lanes.world.least_bytes(learner.lanes.seen)
+    moved = (bytes_moved(learner._player.play_step) + of_kernels) / (lanes * choosing)
     return DeviceRates(
         learning=learning,
         rollout=rollout,

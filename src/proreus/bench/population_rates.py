@@ -89,6 +89,9 @@ class SearchSize:
     """What one generation rates."""
 
     population: int
+    """On the device."""
+    host: int
+    """Members that the cores are asked to rate: they take as long for each, however many there are."""
     vms: tuple[int, int, int]
     """Servers, starts of a member, machines of the trace."""
     pods: int
@@ -96,7 +99,7 @@ class SearchSize:
 
 
 def vms_generations(size: SearchSize, device: Place, seconds: float) -> Rates:
-    """Generations per minute where machines wait."""
+    """Members rated per minute where machines wait."""
     servers, starts, machines = size.vms
     config = VmsESConfig(population=size.population, starts=starts)
     options, trace = with_servers(SCENARIOS["waiting"], servers), TrainingTrace(machines=machines)
@@ -105,11 +108,11 @@ def vms_generations(size: SearchSize, device: Place, seconds: float) -> Rates:
         return VmsGoal(config, trace, options, pool, rater)
 
     rater = of_vms.PopulationRater(device)
-    return _generations(goal, rater, (size.population, seconds), threads=True)
+    return _rated(goal, rater, (size, seconds), threads=True)
 
 
 def pods_generations(size: SearchSize, device: Place, seconds: float) -> Rates:
-    """Generations per minute of GPU pods that stay, one workload for each member."""
+    """Members rated per minute of GPU pods that stay, one workload for each."""
     config = ESConfig(population=size.population, train_seeds=1)
     scenario = PodScenario(Generated("gpu", size.pods), PodsOptions(drop_failures=True))
 
@@ -117,23 +120,24 @@ def pods_generations(size: SearchSize, device: Place, seconds: float) -> Rates:
         return PodsGoal(config, (scenario,), pool, rater)
 
     rater = of_pods.PopulationRater(device, config.measure)
-    return _generations(goal, rater, (size.population, seconds), threads=False)
+    return _rated(goal, rater, (size, seconds), threads=False)
 
 
-def _generations(
-    goal: Callable[[Executor, Any], Goal], rater: Any, effort: tuple[int, float], *, threads: bool
+def _rated(
+    goal: Callable[[Executor, Any], Goal], rater: Any, effort: tuple[SearchSize, float], *, threads: bool
 ) -> Rates:
-    population, seconds = effort
-    with pool_of(Workers(), population, threads=threads) as pool:
+    size, seconds = effort
+    with pool_of(Workers(), size.host, threads=threads) as pool:
         host, there = goal(pool, None), goal(pool, rater)
         random = np.random.default_rng(0)
         drawn = host.draw(random)
-        members = [host.start + _SIGMA * random.normal(size=host.start.size) for _ in range(population)]
-        # The first generation of each compiles, captures, and rates the rule; its ratings must be the same.
-        _check_same(host.fitness(members, drawn)[0], there.fitness(members, drawn)[0])
+        members = [host.start + _SIGMA * random.normal(size=host.start.size) for _ in range(size.population)]
+        few = members[: size.host]
+        # The first time of each compiles, captures, and rates the rule; their ratings must be the same.
+        _check_same(host.fitness(few, drawn)[0], there.fitness(members, drawn)[0][: size.host])
         return Rates(
             _median(lambda: _per_minute(there, members, drawn), seconds),
-            _median(lambda: _per_minute(host, members, drawn), seconds),
+            _median(lambda: _per_minute(host, few, drawn), seconds),
         )
 
 
@@ -146,7 +150,7 @@ def _check_same(host: Sequence[float], device: Sequence[float]) -> None:
 def _per_minute(goal: Goal, members: Sequence[F64], drawn: Any) -> float:
     begin = time.perf_counter()
     goal.fitness(members, drawn)
-    return 60.0 / (time.perf_counter() - begin)
+    return 60.0 * len(members) / (time.perf_counter() - begin)
 
 
 def _median(measure: Callable[[], float], seconds: float) -> float:

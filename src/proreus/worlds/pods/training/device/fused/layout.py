@@ -32,7 +32,7 @@ _NODE_BLOCK, _FLAT_BLOCK = 32, 128
 
 
 class Sizes(NamedTuple):
-    """Constants of the kernels."""
+    """Constants of the kernels; `sizes_of` makes each a `tl.constexpr`."""
 
     pods: int
     nodes: int

@@ -74,13 +74,12 @@ class FusedPopulation(PodsPopulation):
         self._columns = columns_of(tables, self.state)
         self._sizes = sizes_of(tables, self._rules, self.state, _EVENTS)
         lanes, nodes = self.tables.lanes.allocatable.shape[:2]
-        blocks = -(-nodes // self._sizes.node_block.value)
+        blocks = -(-nodes // int(self._sizes.node_block))
         self._grid = lanes, blocks
-        whole = {"dtype": torch.int64, "device": self._device}
         self._best = (
             torch.zeros((lanes, blocks), dtype=torch.float64, device=self._device),
-            torch.zeros((lanes, blocks), **whole),
-            torch.zeros((lanes, blocks), **whole),
+            torch.zeros((lanes, blocks), dtype=torch.int64, device=self._device),
+            torch.zeros((lanes, blocks), dtype=torch.int64, device=self._device),
         )
 
     @staticmethod

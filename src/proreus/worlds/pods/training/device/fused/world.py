@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import torch
@@ -53,6 +54,16 @@ class FusedWorld(DeviceWorld):
     def room(tables: Tables) -> int:
         """For how many pods of a lane."""
         return room_for(tables)
+
+    def least_bytes(self, seen: Seen) -> int:
+        """Columns of nodes, and what is seen of them: written once here, and read once by the network."""
+        nodes, of = self.state.nodes, self.tables.lanes
+        read = [getattr(nodes, column.name) for column in fields(nodes)]
+        read += [of.allocatable, of.gpu_count, of.model, of.pace, of.order, of.domain]
+        return sum(
+            tensor.numel() * tensor.element_size()
+            for tensor in (*read, *2 * (seen.rows, seen.context, seen.legal), seen.devices)
+        )
 
     def look(self) -> Seen:
         """What every lane stands at, in columns of its own."""
