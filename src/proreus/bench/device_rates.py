@@ -87,6 +87,11 @@ def _median(measure: Callable[[], float], effort: tuple[int, float]) -> float:
     return statistics.median(rates)
 
 
+# Of the column that these write into or read from, only the entries that are named are touched.
+_INTO = {"index_copy_", "index_put_", "scatter_", "scatter_add_"}
+_FROM = {"gather", "index", "index_select"}
+
+
 class _Bytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts what operations read and write; views move nothing."""
 
@@ -98,11 +103,18 @@ class _Bytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         out = func(*args, **(kwargs or {}))
-        if not func.is_view:
-            for each in (*args, *(kwargs or {}).values(), out):
-                for tensor in each if isinstance(each, list | tuple) else (each,):
-                    if isinstance(tensor, torch.Tensor):
-                        self.moved += tensor.numel() * tensor.element_size()
+        if func.is_view:
+            return out
+        name = func._schema.name.split("::")[-1]
+        touched: tuple[Any, ...] = (*args, *(kwargs or {}).values(), out)
+        if name in _INTO:  # what is written is as large as what is given
+            touched = (*args[1:], *args[-1:])
+        elif name in _FROM:  # what is read is as large as what comes out
+            touched = (*args[1:], out, out)
+        for each in touched:
+            for tensor in each if isinstance(each, list | tuple) else (each,):
+                if isinstance(tensor, torch.Tensor):
+                    self.moved += tensor.numel() * tensor.element_size()
         return out
 
 

@@ -146,8 +146,8 @@ def _rows(case: Case, device: Literal["cuda", "cpu"], tell: Callable[[str], None
         sb3 = batched_rate(new_batch(workload, lanes), 1, (lanes, steps))
         yield claim(with_learning, "choices/s", ours.learning, peer=(sb3, "SB3 on the CPU, batched"))
     yield claim(f"{name}: steps of a lane with a choice", "%", ours.choosing)
-    yield claim(f"{name}: rollout, moved at least", "bytes/choice", ours.bytes_per_choice)
-    yield claim(f"{name}: rollout, of the memory's bandwidth at least", "%", ours.bandwidth)
+    yield claim(f"{name}: rollout, moved", "bytes/choice", ours.bytes_per_choice)
+    yield claim(f"{name}: rollout, of the memory's bandwidth", "%", ours.bandwidth)
 
 
 @dataclass(frozen=True)
