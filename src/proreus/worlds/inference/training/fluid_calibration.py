@@ -21,6 +21,9 @@ from proreus.worlds.inference.training.fluid_episodes import FluidLoad
 _SPEEDS = np.geomspace(0.5, 1.25, 93)
 _FLOOR = 0.003
 """Share of requests missed below which nobody tells runs apart."""
+_SERVED, _ENOUGH = 0.9, 8
+"""Share of promises from which a run says what instances do where a controller is any good, if so many runs
+are like it: in a collapse other things decide."""
 _PRIOR = 0.3
 """Of the logarithm of a speed, where promises are kept at any."""
 
@@ -74,6 +77,9 @@ def kept_along(load: FluidLoad, active: F64, each: int, speed: float, service: S
 def fitted_speed(loads: Sequence[FluidLoad], runs: Sequence[SimulatedRun], interval: float) -> float:
     """Of instances, over what is believed; loads and runs by turns. Twice as many missed weighs the same
     whether few were or many."""
+    served = [place for place, run in enumerate(runs) if run.kept >= _SERVED]
+    if len(served) >= _ENOUGH:
+        loads, runs = [loads[place] for place in served], [runs[place] for place in served]
     each = max(round(interval / STEP), 1)
     exact = np.log(np.array([1.0 - run.kept for run in runs]) + _FLOOR)
     best, speed = np.inf, 1.0

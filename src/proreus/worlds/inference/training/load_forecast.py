@@ -53,7 +53,7 @@ class ForecastConfig:
 
     series: int = 24_000
     """Loads that are drawn."""
-    epochs: int = 14
+    epochs: int = 30
     rate: float = 3e-3
     """Of Adam, at the start."""
     seed: int = 1
