@@ -26,9 +26,7 @@ def test_the_speed_is_that_at_which_as_many_promises_are_kept(speed: float) -> N
 
     def runs(held: float) -> list[SimulatedRun]:
         active = np.full(180, held)
-        return [
-            SimulatedRun(0.0, kept_along(load, active, 5, speed, SERVICE), active, 4.0) for load in loads
-        ]
+        return [SimulatedRun(0.0, kept_along(load, active, 5, speed, SERVICE), active, 4.0) for load in loads]
 
     found = fitted_speed(loads, runs(9.0), [runs(6.0), runs(12.0)], 10.0)
     assert found == pytest.approx(speed, rel=0.03)

@@ -1,4 +1,4 @@
-"""The fluid model fitted to a scenario: how fast instances are there, by what controllers came to in the simulator.
+"""The fluid model fitted to a scenario: how fast instances are there, by what came of controllers.
 
 What a search begins with is played there, and the rules that it is held against are played anyway. Their
 instances, moment by moment, go through the fluid model once more; the speed at which it misses about as many
@@ -23,8 +23,8 @@ _SPEEDS = np.geomspace(0.5, 1.25, 93)
 _FLOOR = 0.003
 """Share of requests missed below which nobody tells controllers apart."""
 _OF_RULES, _SERVED = 0.2, 0.9
-"""What a rule's runs count where those of the searched controller's start count one, and the share of promises
-that it must keep for them to count at all: in a collapse other things decide."""
+"""What a rule's runs count where those of what is searched for count one, and the share of promises that it
+must keep for them to count at all: in a collapse other things decide."""
 _PRIOR = 0.3
 """Of the logarithm of a speed, where promises are kept at any."""
 
@@ -81,8 +81,8 @@ def fitted_speed(
     rules: Sequence[Sequence[SimulatedRun]],
     interval: float,
 ) -> float:
-    """Of instances, over what is believed; `own`: of the controller that a search begins with, by load, as are
-    those of each rule.
+    """Of instances, over what is believed; `own`: runs of the controller that a search begins with, by load,
+    as are those of each rule.
 
     Means over all loads, since few runs miss most of what is missed. Who waits and drains as the searched
     controller does says more of what it will miss than rules that have other instances at other times.
