@@ -98,7 +98,7 @@ VECTOR = len(FIGURES) + len(_PLACES)
 class ReserveConfig:
     """Settings of the search."""
 
-    generations: int = 700
+    generations: int = 400
     """How many populations to try."""
     population: int = 24
     """Networks per generation."""
