@@ -23,12 +23,13 @@ SURGE = PRESETS["surge"].of_part("train")
 @pytest.mark.parametrize("speed", [0.75, 0.9, 1.1])
 def test_the_speed_is_that_at_which_as_many_promises_are_kept(speed: float) -> None:
     loads = [fluid_of(SURGE, seed).load for seed in range(3)]
-    runs = []
-    for held in (6.0, 9.0, 12.0):
-        for load in loads:
-            active = np.full(180, held)
-            runs.append(SimulatedRun(0.0, kept_along(load, active, 5, speed, SERVICE), active, 4.0))
-    assert fitted_speed(loads * 3, runs, 10.0) == pytest.approx(speed, rel=0.03)
+
+    def runs(held: float) -> list[SimulatedRun]:
+        active = np.full(180, held)
+        return [SimulatedRun(0.0, kept_along(load, active, 5, speed, SERVICE), active, 4.0) for load in loads]
+
+    found = fitted_speed(loads, runs(9.0), [runs(6.0), runs(12.0)], 10.0)
+    assert found == pytest.approx(speed, rel=0.03)
 
 
 def test_the_kernel_keeps_what_plain_python_keeps() -> None:
@@ -43,9 +44,12 @@ def test_the_kernel_keeps_what_plain_python_keeps() -> None:
 def test_fitted_it_misses_what_the_simulator_misses(name: str) -> None:
     scenario, seeds = PRESETS[name].of_part("train"), range(4)
     loads = [fluid_of(scenario, seed).load for seed in seeds]
-    rules = ("predictive", "tokenscale")
-    runs = [simulated(scenario, seed, POLICIES.make(rule)) for rule in rules for seed in seeds]
-    speed = fitted_speed(loads * 2, runs, 10.0)
+    of_rules = [
+        [simulated(scenario, seed, POLICIES.make(rule)) for seed in seeds]
+        for rule in ("predictive", "tokenscale")
+    ]
+    speed = fitted_speed(loads, of_rules[0], of_rules[1:], 10.0)
+    runs = [run for part in of_rules for run in part]
     fluid = [
         kept_along(load, run.active, 5, speed, SERVICE) for load, run in zip(loads * 2, runs, strict=True)
     ]

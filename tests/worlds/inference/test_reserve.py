@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from proreus.kernels.arrays import F64
 from proreus.model.errors import InputError, UsageError
 from proreus.policies.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from proreus.worlds.inference.datasets.generator import Load, generate
 from proreus.worlds.inference.datasets.load_shapes import KEPT_BACK, TRAINED, load_shape
-from proreus.worlds.inference.encoding.load_history import KNOWN, RISES, SIZE, VERSION, features_of
+from proreus.worlds.inference.encoding.load_history import SIZE, VERSION, features_of
 from proreus.worlds.inference.play import play
 from proreus.worlds.inference.policies.catalogue import POLICIES, SHIPPED
 from proreus.worlds.inference.policies.reserve import (
@@ -26,7 +27,6 @@ from proreus.worlds.inference.policies.reserve import (
     exceeded_at,
     first_memory,
     forecast_quantiles,
-    usual_caution,
     wanted_total,
 )
 from proreus.worlds.inference.policies.reserve_controller import Reserve
@@ -49,6 +49,7 @@ from proreus.worlds.inference.training.reserve_goal import (
     vector_of,
     vector_parts,
 )
+from proreus.worlds.inference.training.simulated_runs import RuleRuns
 from tests.worlds.inference.looks import pool, seen
 
 TENSORS = load_checkpoint(SHIPPED, VERSION).tensors
@@ -304,14 +305,34 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: object) -> None:
         POLICIES.make(str(folder))
 
 
-def test_more_is_held_for_a_large_load_and_less_for_one_that_rests() -> None:
-    uneasy = np.zeros(SIZE)
-    uneasy[KNOWN], uneasy[RISES] = math.log(8.0), 0.4
-    by_size = [usual_caution(level, uneasy, 1.0) for level in (0.0, 0.2, 1.0, 2.0, 5.0, 1e6)]
-    assert by_size == sorted(by_size) and by_size[0] == 0.7 and by_size[2] == 1.0 and by_size[-1] == 1.3
-    resting = uneasy.copy()
-    resting[RISES] = 0.02
-    assert usual_caution(5.0, resting, 1.0) == 0.85
-    resting[KNOWN] = math.log(2.0)  # too early to say that it rests
-    assert usual_caution(5.0, resting, 1.0) == 1.3
-    assert usual_caution(5.0, uneasy, 2.0) == 1.0  # what several models need is in the load
+def test_what_rules_came_to_is_played_once_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = PRESETS["steady"].of_part("train")
+    scenario = replace(scenario, load_=replace(scenario.load_, seconds=120.0))
+    first = RuleRuns(tmp_path / "rules").of(scenario, "chiron", range(2))
+    monkeypatch.setattr(
+        "proreus.worlds.inference.training.simulated_runs.simulated",
+        lambda *_: pytest.fail("it was played before"),
+    )
+    again = RuleRuns(tmp_path / "rules").of(scenario, "chiron", range(2))
+    assert [(run.cost, run.kept, run.gpus) for run in again] == [(r.cost, r.kept, r.gpus) for r in first]
+    assert all(np.array_equal(one.active, other.active) for one, other in zip(first, again, strict=True))
+    (file,) = (tmp_path / "rules").iterdir()
+    file.write_text('{"0": {"cost": 1}}')
+    with pytest.raises(InputError, match="no runs of a rule"):
+        RuleRuns(tmp_path / "rules").of(scenario, "chiron", range(2))
+
+
+def test_what_was_missed_long_ago_is_no_debt() -> None:
+    """A day after all were late, a service may be as bold as one that never was."""
+    net, told = net_of(TENSORS), np.zeros(TOLD)
+    late, fresh = first_memory(), first_memory()
+
+    def missed_so_far(memory: F64, now: float, met: float) -> float:
+        demand = Demand(13.0, now, 10.0, 12, 12, 0, 0, 50, met, 0.0, 0, 1.0, 1.0, 1.0)
+        wanted_total(net, np.full(60, 9.0), demand, memory, told)
+        return float(told[8])
+
+    assert missed_so_far(late, 600.0, 0.0) > 0.3
+    for decision in range(3 * 8_640):
+        after = missed_so_far(late, 610.0 + 10.0 * decision, 1.0), missed_so_far(fresh, 610.0, 1.0)
+    assert after[0] == pytest.approx(after[1], abs=1e-4)

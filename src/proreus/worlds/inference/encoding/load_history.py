@@ -13,7 +13,7 @@ import numpy as np
 from proreus.kernels.arrays import F64
 from proreus.kernels.jit import compiled
 
-VERSION = "inference-load-2"
+VERSION = "inference-load-3"
 FEATURES = (
     "log last interval over the level",
     "log mean of a quarter start",
@@ -35,8 +35,6 @@ FEATURES = (
     "log starts that are known, up to eight",
 )
 SIZE = len(FEATURES)
-RISES, KNOWN = 12, 17
-"""Places of two that a controller asks for by themselves."""
 _TINY = 1e-9
 _MOST = 4.0
 

@@ -15,8 +15,8 @@ import numpy as np
 from proreus.kernels.arrays import F64
 from proreus.kernels.jit import compiled
 from proreus.kernels.structs import packable
-from proreus.worlds.inference.encoding.load_history import KNOWN, RISES, load_features
 from proreus.worlds.inference.encoding.load_history import SIZE as LOAD_FEATURES
+from proreus.worlds.inference.encoding.load_history import load_features
 from proreus.worlds.inference.state.quantile_forecast import QUANTILES, SCORES, TARGETS
 
 FIGURES = (
@@ -31,13 +31,14 @@ FIGURES = (
     "strain",
 )
 RISE, FALL, THREE, USE, BESIDE, HOLD, CLEAR, LOSS, STRAIN = range(len(FIGURES))
-LOW = np.array([0.0, 0.0, 0.0, 0.70, 0.0, 0.0, 4.0, 0.0, 0.0])
+LOW = np.array([0.0, 0.0, 0.0, 0.70, -0.8, 0.0, 4.0, 0.0, 0.0])
 HIGH = np.array([3.2, 3.2, 1.0, 1.05, 4.0, 2.0, 120.0, 3.0, 1.5])
 BESIDE_LOAD = (
     "log instances that the load keeps busy",
     "error budget that is left",
     "share of promises missed",
     "pools beyond the first",
+    "models beyond the first",
 )
 INPUTS = LOAD_FEATURES + len(BESIDE_LOAD)
 NEEDS = 64
@@ -55,20 +56,14 @@ without a queue no further instance would mend."""
 _PAID_BACK = 45.0
 """Seconds after a queue is gone that was to be expected, until what is late says anything of instances: those
 that waited in it end late."""
+_BUDGET_SECONDS = 86_400.0
+"""Over which the error budget is reckoned: what was missed long ago neither binds nor frees."""
 LEAST_LOAD = 0.1
 """Instances that a load keeps busy below which it is nothing: single requests in a silent hour are no
 waves."""
 _LONGER = 0.25
 """Starts that are waited before any is drained, for each time that patience is more than usual: a search may
 have found that it pays to wait for nothing."""
-_BY_SIZE, _LEAST_CAUTION, _MOST_CAUTION = 0.3, 0.7, 1.3
-"""How much more is held for a load e times as large as one instance's, and between what: a large load falls
-far in a jump, and a small one pays for every instance of its reserve."""
-_QUIET_CAUTION, _KNOWN_STARTS = 0.85, 4.0
-"""How much is held for a load that was known for so many starts and did not rise."""
-_QUIET, _UNEASY = 0.10, 0.27
-"""Rises within a start, root mean square of logarithms, up to which a load is quiet and from which it is
-not."""
 _LEAST_SCORE = -1.2
 """Of the forecast, however little promises count."""
 _SCORES = np.array(SCORES)
@@ -118,7 +113,7 @@ class Demand(NamedTuple):
     """How much longer than usual one waits before any is drained; 1: as usual."""
     pools: float
     models: float = 1.0
-    """What several of them need beside each other is in the load already."""
+    """Language models that share the pools: each rounds its instances up for itself."""
 
 
 class Foreseen(NamedTuple):
@@ -201,23 +196,6 @@ def loss_rate(memory: F64, life: float, seconds: float) -> float:
 
 
 @compiled
-def usual_caution(level: float, features: F64, models: float) -> float:
-    """How much more than the figures say promises count for a load of this size; 1: as they say.
-
-    The figures were found in a fluid model, where a jump costs less than it does. What a load is by its
-    size, and that it is quiet, was weighed in the simulator, on training runs.
-    """
-    if models > 1.0:
-        return 1.0
-    caution = 1.0 + _BY_SIZE * math.log(max(level, LEAST_LOAD))
-    caution = min(max(caution, _LEAST_CAUTION), _MOST_CAUTION)
-    if features[KNOWN] < math.log(_KNOWN_STARTS):
-        return caution
-    uneasy = min(max((features[RISES] - _QUIET) / (_UNEASY - _QUIET), 0.0), 1.0)
-    return min(caution, _QUIET_CAUTION + (_MOST_CAUTION - _QUIET_CAUTION) * uneasy)
-
-
-@compiled
 def foresee(net: ReserveNet, series: F64, steps: float, features: F64, quantiles: F64) -> float:
     """Fill [features] and [targets, quantiles] for what follows a series; the level that both go by."""
     level = load_features(np.maximum(series, LEAST_LOAD), series.size, steps, features)
@@ -249,13 +227,15 @@ def total_for(net: ReserveNet, foreseen: Foreseen, demand: Demand, memory: F64, 
     level, quantiles = foreseen.level, foreseen.quantiles
     inputs = np.empty(INPUTS)
     inputs[:LOAD_FEATURES] = foreseen.features
-    memory[M_MET] += demand.met * demand.ended
-    memory[M_ENDED] += demand.ended
+    kept = max(1.0 - demand.interval / _BUDGET_SECONDS, 0.0)
+    memory[M_MET] = kept * memory[M_MET] + demand.met * demand.ended
+    memory[M_ENDED] = kept * memory[M_ENDED] + demand.ended
     missed = 1.0 - (memory[M_MET] + 100.0) / (memory[M_ENDED] + 100.0)
     inputs[LOAD_FEATURES] = math.log(max(level, 0.05))
     inputs[LOAD_FEATURES + 1] = max(1.0 - 100.0 * missed, -3.0)
     inputs[LOAD_FEATURES + 2] = 1.0 - demand.met if demand.ended > 0 else 0.0
     inputs[LOAD_FEATURES + 3] = demand.pools - 1.0
+    inputs[LOAD_FEATURES + 4] = demand.models - 1.0
     figures = np.empty(len(FIGURES))
     set_figures(net, inputs, LOW, HIGH, figures)
     use = figures[USE]
@@ -281,8 +261,8 @@ def total_for(net: ReserveNet, foreseen: Foreseen, demand: Demand, memory: F64, 
     memory[M_STRAIN] = min(max(memory[M_STRAIN], 1.0), _MOST_STRAIN)
     strain = memory[M_STRAIN]
     # Where nothing is held beside the forecast, who wants more promises wants a rarer overload.
-    caution = demand.caution * usual_caution(level, foreseen.features, demand.models)
-    leans = math.log(max(caution, 0.1))
+    caution = max(demand.caution, 0.1)
+    leans = math.log(caution)
     rise, fall = max(figures[RISE] + leans, _LEAST_SCORE), max(figures[FALL] + leans, _LEAST_SCORE)
     then = level * math.exp(exceeded_at(quantiles[0], rise))
     peak = level * math.exp(exceeded_at(quantiles[1], fall))
@@ -300,7 +280,8 @@ def total_for(net: ReserveNet, foreseen: Foreseen, demand: Demand, memory: F64, 
         mean = rate * max(demand.coming, 1.0) * seconds
         lost = mean + figures[LOSS] * math.sqrt(mean)
     # Where less than one instance is busy, only the load's share of the reserve is held: none for silence.
-    beside = figures[BESIDE] * (math.sqrt(level) if level > 1.0 else level) * caution
+    beside = figures[BESIDE] * (math.sqrt(level) if level > 1.0 else level)
+    beside = beside * caution if beside > 0.0 else beside / caution
     must = (then * strain + beside) / use + queue + lost
     may = max((peak * strain + beside) / use + queue + lost, must)
     head = int(memory[M_HEAD])

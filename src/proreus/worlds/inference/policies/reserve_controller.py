@@ -42,8 +42,6 @@ _USUAL_PROMPT, _TWICE_PROMPT = 2_000.0, 36_000.0
 which they take twice as long: attention."""
 _OTHER_KINDS = 1.16
 """How much more work there is where an instance of one pool is no good for the other's."""
-_SEVERAL_MODELS = 1.3
-"""How much more each further model takes: its instances are no good for the others."""
 _LATELY, _ROOM, _NO_WAIT = 3, 0.6, 0.6
 """Intervals that say what comes now, share of use below which there is room, seconds that are no queue."""
 _SHORTEST_START, _LONGEST_START = 10.0, 1_200.0
@@ -179,7 +177,7 @@ class Reserve(Controller):
         computed = 1.0 - (self._known.found or 0.0)
         first, last = seen.abilities[0], seen.abilities[-1]
         length = float(prompts.sum() * computed / max(requests.sum(), 1.0 / seen.interval))
-        harder = hardness(length, lend_each_other(first, last), seen.models)
+        harder = hardness(length, lend_each_other(first, last))
         return prompts * computed * harder / first.prompt_tokens, outputs * harder / last.output_tokens
 
     def _demand(self, seen: InferenceObservation) -> Demand:
@@ -269,10 +267,10 @@ def lend_each_other(prompts: Ability, tokens: Ability) -> bool:
     return abs(math.log(max(ratio, 1e-9))) < _ALIKE
 
 
-def hardness(length: float, lending: bool, models: int) -> float:
+def hardness(length: float, lending: bool) -> float:
     """How much more work there is than abilities say; `length`: tokens that are computed of a prompt."""
     harder = 1.0 + min(max(length - _USUAL_PROMPT, 0.0) / _TWICE_PROMPT, 2.0)
-    return harder * (1.0 if lending else _OTHER_KINDS) * _SEVERAL_MODELS ** (models - 1)
+    return harder * (1.0 if lending else _OTHER_KINDS)
 
 
 def _whole(instances: float) -> int:

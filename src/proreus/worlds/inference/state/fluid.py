@@ -39,13 +39,24 @@ SERVICE = Service()
 
 
 @compiled
-def kept_share(busy: float, wait: float, own: F64, service: Service) -> float:
-    """Of the requests that come now and cannot wait; `own`: seconds that prompts of parts of them take."""
-    tokens = 1.0 / (1.0 + math.exp(min((busy - service.busiest) / service.edge, 50.0)))
+def tokens_in_time(busy: float, service: Service) -> float:
+    """Share of requests whose tokens are not late, where instances are so busy with prompts."""
+    return 1.0 / (1.0 + math.exp(min((busy - service.busiest) / service.edge, 50.0)))
+
+
+@compiled
+def first_in_time(wait: float, own: F64, service: Service) -> float:
+    """Share of requests whose first tokens are not late; `own`: seconds that their prompts take, by parts."""
     first = 0.0
     for place in range(own.size):
         first += 1.0 / (1.0 + math.exp(min((wait + own[place] - service.wait) / 0.3, 50.0)))
-    return tokens * first / own.size
+    return first / own.size
+
+
+@compiled
+def kept_share(busy: float, wait: float, own: F64, service: Service) -> float:
+    """Of the requests that come now and cannot wait."""
+    return tokens_in_time(busy, service) * first_in_time(wait, own, service)
 
 
 @compiled

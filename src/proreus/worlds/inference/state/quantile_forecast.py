@@ -21,7 +21,7 @@ SCORES = (-1.2816, 0.0, 1.2816, 1.8808, 2.3263)
 """Of a normal number at those quantiles: between and beyond them a doubt is asked for in these."""
 TARGETS = ("then", "peak", "peak of three")
 THEN, PEAK, PEAK_OF_THREE = range(3)
-HIDDEN = 32
+HIDDEN = 64
 MEAN, SPREAD = "forecast.mean", "forecast.spread"
 LAYERS = tuple(f"forecast.{place}" for place in range(3))
 _SHIFT = 1.0

@@ -1,7 +1,8 @@
-"""The fluid model fitted to a scenario: how fast instances are there, by what rules came to in the simulator.
+"""The fluid model fitted to a scenario: how fast instances are there, by what came of controllers.
 
-The rules that a search is held against are played anyway. Their instances, moment by moment, go through the
-fluid model once more; the speed at which it misses about as many promises as the simulator is the scenario's.
+What a search begins with is played there, and the rules that it is held against are played anyway. Their
+instances, moment by moment, go through the fluid model once more; the speed at which it misses about as many
+promises as the simulator is the scenario's.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ from proreus.worlds.inference.training.fluid_episodes import FluidLoad
 
 _SPEEDS = np.geomspace(0.5, 1.25, 93)
 _FLOOR = 0.003
-"""Share of requests missed below which nobody tells runs apart."""
+"""Share of requests missed below which nobody tells controllers apart."""
+_OF_RULES, _SERVED = 0.2, 0.9
+"""What a rule's runs count where those of what is searched for count one, and the share of promises that it
+must keep for them to count at all: in a collapse other things decide."""
 _PRIOR = 0.3
 """Of the logarithm of a speed, where promises are kept at any."""
 
@@ -71,19 +75,33 @@ def kept_along(load: FluidLoad, active: F64, each: int, speed: float, service: S
     return kept / max(asked, 1e-9)
 
 
-def fitted_speed(loads: Sequence[FluidLoad], runs: Sequence[SimulatedRun], interval: float) -> float:
-    """Of instances, over what is believed; loads and runs by turns. Twice as many missed weighs the same
-    whether few were or many."""
+def fitted_speed(
+    loads: Sequence[FluidLoad],
+    own: Sequence[SimulatedRun],
+    rules: Sequence[Sequence[SimulatedRun]],
+    interval: float,
+) -> float:
+    """Of instances, over what is believed; `own`: runs of the controller that a search begins with, by load,
+    as are those of each rule.
+
+    Means over all loads, since few runs miss most of what is missed. Who waits and drains as the searched
+    controller does says more of what it will miss than rules that have other instances at other times.
+    """
     each = max(round(interval / STEP), 1)
-    exact = np.log(np.array([1.0 - run.kept for run in runs]) + _FLOOR)
+    told = [runs for runs in rules if float(np.mean([run.kept for run in runs])) >= _SERVED]
+    groups = [(1.0, own), *((_OF_RULES, runs) for runs in told)]
     best, speed = np.inf, 1.0
     for tried in _SPEEDS.tolist():
-        missed = [
-            1.0 - kept_along(load, run.active, each, tried, SERVICE)
-            for load, run in zip(loads, runs, strict=True)
-        ]
-        off = float(np.square(np.log(np.array(missed) + _FLOOR) - exact).mean())
-        off += (np.log(tried) / _PRIOR) ** 2 * 0.1
+        off = (np.log(tried) / _PRIOR) ** 2 * 0.1
+        for weight, runs in groups:
+            exact = np.mean([1.0 - run.kept for run in runs])
+            fluid = np.mean(
+                [
+                    1.0 - kept_along(load, run.active, each, tried, SERVICE)
+                    for load, run in zip(loads, runs, strict=True)
+                ]
+            )
+            off += weight * float(np.log((fluid + _FLOOR) / (exact + _FLOOR))) ** 2
         if off < best:
             best, speed = off, tried
     return speed

@@ -83,7 +83,7 @@ def fluid_of(scenario: InferenceScenario, seed: int) -> FluidEpisode:
     found = 0.0
     if scenario.machines.prefix_cache and trace.prefix is not None:
         found = _CACHED * trace.prefix.ideal_reuse() / float(trace.prompt.sum())
-    harder = hardness(float(trace.prompt.mean()) * (1.0 - found), lend_each_other(first, last), seen.models)
+    harder = hardness(float(trace.prompt.mean()) * (1.0 - found), lend_each_other(first, last))
     prompts = np.bincount(place, trace.prompt * (1.0 - found), steps) * harder / first.prompt_tokens
     work = prompts + np.bincount(place, trace.output, steps) * harder / last.output_tokens
     weights = np.array([class_.weight for class_ in control.classes])[trace.service]
@@ -94,7 +94,7 @@ def fluid_of(scenario: InferenceScenario, seed: int) -> FluidEpisode:
         start_seconds=seen.start_seconds,
         interval=max(round(control.interval / STEP), 1) * STEP,
         first=float(sum(pool.coming for pool in seen.pools)),
-        least=float(max(control.limits.least, 1) * pools * (2 if control.spot_seconds else 1)),
+        least=float(max(control.limits.least, 1) * pools * seen.models * (2 if control.spot_seconds else 1)),
         most=float(min(control.limits.most_in_total, 100)),
         speed=1.0,
         loss_rate=1.0 / control.spot_seconds if control.spot_seconds else 0.0,
@@ -104,7 +104,7 @@ def fluid_of(scenario: InferenceScenario, seed: int) -> FluidEpisode:
         seed=float(seed),
     )
     lengths = np.quantile(trace.prompt, _PARTS) * (1.0 - found)
-    own = np.array([length * hardness(length, True, 1) for length in lengths]) / first.prompt_tokens
+    own = np.array([length * hardness(length, True) for length in lengths]) / first.prompt_tokens
     return FluidEpisode(scenario.name, FluidLoad(work, requests, urgent, own), setting)
 
 

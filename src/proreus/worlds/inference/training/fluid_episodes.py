@@ -22,7 +22,14 @@ from proreus.worlds.inference.policies.reserve import (
     foresee,
     total_for,
 )
-from proreus.worlds.inference.state.fluid import STEP, Service, flow, kept_share
+from proreus.worlds.inference.state.fluid import (
+    STEP,
+    Service,
+    first_in_time,
+    flow,
+    kept_share,
+    tokens_in_time,
+)
 from proreus.worlds.inference.state.quantile_forecast import QUANTILES, TARGETS
 
 _MOST = 128
@@ -120,6 +127,7 @@ def play_fluid(
     queue, busy, wait = 0.0, 0.0, 0.0
     # What is late whatever is held a controller finds out by itself, and leaves out.
     possible = max(kept_share(0.0, 0.0, load.own, service), 0.1)
+    calm = first_in_time(0.0, load.own, service)
     paid, kept, asked = 0.0, 0.0, 0.0
     met_now, ended_now, way, turns = 0.0, 0.0, 0.0, 0
     steps = (setting.start_seconds + setting.interval) / setting.interval
@@ -134,7 +142,9 @@ def play_fluid(
                     active -= 1.0
                     coming -= 1.0
         queue, busy, wait = flow(queue, busy, work[step], active * setting.speed, service)
-        share = kept_share(busy, wait, load.own, service)
+        # Nobody waits at most moments: what that comes to is known.
+        first = calm if wait == 0.0 else first_in_time(wait, load.own, service)
+        share = tokens_in_time(busy, service) * first
         patient = 1.0 if wait < service.patience else 0.0
         met = requests[step] * (urgent[step] * share + (1.0 - urgent[step]) * patient)
         kept += met

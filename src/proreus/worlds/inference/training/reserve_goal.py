@@ -15,6 +15,8 @@ import math
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from itertools import repeat
+from pathlib import Path
 
 import numpy as np
 
@@ -24,7 +26,6 @@ from proreus.learning.es import check_search
 from proreus.learning.evaluation import confirming
 from proreus.learning.settings import at_least_one
 from proreus.worlds.inference.encoding.load_history import SIZE
-from proreus.worlds.inference.policies.catalogue import POLICIES
 from proreus.worlds.inference.policies.reserve import (
     BESIDE,
     FALL,
@@ -48,7 +49,7 @@ from proreus.worlds.inference.policies.reserve_weights import (
 )
 from proreus.worlds.inference.scenarios import InferenceScenario
 from proreus.worlds.inference.state.quantile_forecast import LoadForecaster, tensors_of
-from proreus.worlds.inference.training.fluid_calibration import SimulatedRun, fitted_speed, simulated
+from proreus.worlds.inference.training.fluid_calibration import SimulatedRun, fitted_speed
 from proreus.worlds.inference.training.fluid_curriculum import (
     FluidEpisode,
     drawn_episodes,
@@ -58,6 +59,7 @@ from proreus.worlds.inference.training.fluid_curriculum import (
     played,
     warped_parts,
 )
+from proreus.worlds.inference.training.simulated_runs import RuleRuns, simulated_runs
 
 _STEP = 0.15
 """Of a weight, in one of a vector."""
@@ -68,14 +70,14 @@ _BEHIND, _AHEAD = 2.0, 0.05
 """What it costs besides not to be so far ahead of the rule that is best in a scenario."""
 _PROMISE, _SHORT = 20.0, 0.002
 """What it costs to keep fewer promises than are wanted, and by how much fewer may be than were."""
-_ENOUGH, _POSSIBLE = 0.993, 0.9
-"""Share of promises that is wanted of a scenario, unless its rule keeps less than the second; of others, no
-more than the start kept."""
+_ENOUGH, _BUDGET, _POSSIBLE = 0.993, 0.99, 0.9
+"""Shares of promises: more than the first is never wanted, nor fewer than the second of a scenario, unless
+its rule keeps less than the third."""
 _TAIL, _TENTH = 0.15, 0.1
 """What the worst tenth of all episodes of scenarios counts."""
 _OF_DRAWN = 0.25
 """What a group that is no scenario counts where a scenario counts one."""
-_FITTED_ON, _COMPARED_ON = 8, 28
+_FITTED_ON, _COMPARED_ON = 24, 28
 """Runs of a scenario to which the fluid model is fitted, and by which rules are compared; the best of them is
 played in all."""
 _NOISE, _OFF, _SLOPE, _STARTS, _LEVEL, _POOLS = 10, 11, 9, 16, SIZE, SIZE + 3
@@ -96,19 +98,21 @@ VECTOR = len(FIGURES) + len(_PLACES)
 class ReserveConfig:
     """Settings of the search."""
 
-    generations: int = 700
+    generations: int = 400
     """How many populations to try."""
     population: int = 24
     """Networks per generation."""
-    sigma: float = 0.5
+    sigma: float = 0.3
     """Width of the first population."""
-    traces: int = 80
+    traces: int = 160
     """Runs of each scenario that episodes are drawn from: what rare jumps cost is in few of them."""
+    days: int = 3
+    """The same of a scenario of whole days."""
     warped: int = 300
     """Parts of each recording, and of each scenario of a whole day, that episodes are drawn from."""
     drawn: int = 1_600
     """Loads by chance that episodes are drawn from."""
-    episodes: int = 80
+    episodes: int = 160
     """Of each scenario, a generation."""
     drawn_episodes: int = 100
     """Of loads by chance and of parts, a generation; 0: none."""
@@ -118,14 +122,16 @@ class ReserveConfig:
     """Runs of each scenario by which the mean is judged, in the simulator."""
     confirm_runs: int = 12
     """Runs after those that say, at the end, how much better the best is than the start."""
-    evaluate_every: int = 200
+    evaluate_every: int = 100
     """Generations between judgements."""
+    rule_runs: str = ""
+    """A folder for what rules come to, so that another seed need not play them again; empty: none."""
     seed: int = 1
     """Of the search."""
 
     def __post_init__(self) -> None:
         check_search(self)
-        at_least_one(self, "traces", "drawn", "episodes", "warped", "validation_runs", "confirm_runs")
+        at_least_one(self, "traces", "days", "drawn", "episodes", "warped", "validation_runs", "confirm_runs")
 
 
 def vector_parts(vector: F64) -> tuple[F64, F64]:
@@ -154,26 +160,24 @@ class ReserveGoal:
         forecaster: LoadForecaster,
     ) -> None:
         self._scenarios, self._config, self._pool, self._forecaster = scenarios, config, pool, forecaster
-        self._of_rules: dict[tuple[InferenceScenario, int, str], SimulatedRun] = {}
+        self._rule_runs = RuleRuns(Path(config.rule_runs) if config.rule_runs else None)
         parts = [scenario.of_part("train") for scenario in scenarios]
-        self._own = {scenario.name: self._episodes(scenario) for scenario in parts if not is_long(scenario)}
+        self._own = {scenario.name: self._episodes(scenario) for scenario in parts}
         begin = self._net(self.start)
         self._drawn = [_against_start(begin, episode) for episode in self._by_chance(parts)]
 
     def _episodes(self, scenario: InferenceScenario) -> list[FluidEpisode]:
         """Of a scenario, each against the rule that is best over all of them."""
-        seeds = range(self._config.traces)
-        episodes = [fluid_of(scenario, seed) for seed in seeds]
+        seeds = range(self._config.days if is_long(scenario) else self._config.traces)
+        episodes = list(self._pool.map(fluid_of, repeat(scenario), seeds))
         best = self._best_rule(scenario, seeds)
-        start, fitted_on = Reserve("start", self._net(self.start)), seeds[:_FITTED_ON]
-        of_start = [simulated(scenario, seed, start) for seed in fitted_on]
-        of_rules = [
-            (seed, self._of_rule(scenario, seed, rule)) for seed in fitted_on for rule in _rules(scenario)
-        ]
-        tried = [*zip(fitted_on, of_start, strict=True), *of_rules]
+        start = Reserve("start", self._net(self.start))
+        fitted_on = seeds[: 1 if is_long(scenario) else _FITTED_ON]
+        of_start = simulated_runs(scenario, fitted_on, start)
         speed = fitted_speed(
-            [episodes[seed].load for seed, _ in tried],
-            [run for _, run in tried],
+            [episodes[seed].load for seed in fitted_on],
+            of_start,
+            [self._rule_runs.of(scenario, rule, fitted_on) for rule in _rules(scenario)],
             episodes[0].setting.interval,
         )
         gpus = float(np.mean([run.gpus for run in of_start]))
@@ -234,8 +238,9 @@ class ReserveGoal:
             ours, other, kept, promised = np.array(rows).T
             ratios, gap = np.log(ours / other), math.log(ours.mean() / other.mean())
             cost = _MEAN * gap + _EACH * float(ratios.mean())
-            possible = group in self._own and promised.mean() > _POSSIBLE
-            wanted = _ENOUGH if possible else min(float(promised.mean()) - _SHORT, _ENOUGH)
+            wanted = min(float(promised.mean()) - _SHORT, _ENOUGH)
+            if group in self._own and promised.mean() > _POSSIBLE:
+                wanted = max(wanted, _BUDGET)
             cost += _PROMISE * max(wanted - float(kept.mean()), 0.0)
             if group in self._own:
                 cost += _BEHIND * max(gap + _AHEAD, 0.0)
@@ -272,28 +277,17 @@ class ReserveGoal:
         for scenario in (scenario.of_part("valid") for scenario in self._scenarios):
             if is_long(scenario) and len(self._scenarios) > 1:
                 continue
-            jobs = [self._pool.submit(simulated, scenario, seed, Reserve("candidate", net)) for seed in seeds]
-            ours = np.array([job.result().cost for job in jobs])
+            ours = np.array([run.cost for run in simulated_runs(scenario, seeds, Reserve("candidate", net))])
             best = np.array([run.cost for run in self._best_rule(scenario, seeds)])
             gains[scenario.name] = 100.0 * (best - ours) / best.mean()
         return gains
 
     def _best_rule(self, scenario: InferenceScenario, seeds: range) -> list[SimulatedRun]:
         """[seeds] runs of the rule of the least mean over the first of them."""
-        first = {rule: self._runs_of(scenario, rule, seeds[:_COMPARED_ON]) for rule in _rules(scenario)}
+        first = {rule: self._rule_runs.of(scenario, rule, seeds[:_COMPARED_ON]) for rule in _rules(scenario)}
         means = {rule: float(np.mean([run.cost for run in runs])) for rule, runs in first.items()}
         best = min(means, key=lambda rule: means[rule])
-        return [*first[best], *self._runs_of(scenario, best, seeds[_COMPARED_ON:])]
-
-    def _runs_of(self, scenario: InferenceScenario, rule: str, seeds: range) -> list[SimulatedRun]:
-        jobs = [self._pool.submit(self._of_rule, scenario, seed, rule) for seed in seeds]
-        return [job.result() for job in jobs]
-
-    def _of_rule(self, scenario: InferenceScenario, seed: int, rule: str) -> SimulatedRun:
-        key = (scenario, seed, rule)
-        if key not in self._of_rules:
-            self._of_rules[key] = simulated(scenario, seed, POLICIES.make(rule))
-        return self._of_rules[key]
+        return self._rule_runs.of(scenario, best, seeds)
 
 
 def _rules(scenario: InferenceScenario) -> tuple[str, ...]:
