@@ -24,6 +24,9 @@ from proreus.kernels.arrays import F64
 from proreus.learning.settings import at_least_one
 from proreus.model.errors import UsageError, WorkError
 
+_SAME = 1e-6
+"""Relative: less is rounding, which changes nothing of what members are worth."""
+
 
 class EvolutionConfig(Protocol):
     """What the search itself depends on; a world's config has settings of its own beside these."""
@@ -79,6 +82,8 @@ class Generation:
     """What the world counted on the way."""
     mean: F64
     """Of the search distribution."""
+    probe: float
+    """A number that tells this mean from others, for those who replay the search."""
     tensors: Callable[[], Arrays]
     """The mean as a checkpoint keeps it."""
     seconds: float
@@ -89,9 +94,10 @@ def evolve(
     goal: Goal,
     past: Sequence[Sequence[float]] = (),
     start: F64 | None = None,
+    probes: Sequence[float | None] = (),
 ) -> Iterator[Generation]:
     """Generation after generation; `past` holds the fitness values of those that are not to be run again,
-    `start` is in place of the goal's own."""
+    `probes` what their means must come to, where that is known; `start` is in place of the goal's own."""
     from cmaes import CMA  # with the extra `learn`; the settings are for everybody
 
     begin_at = goal.start if start is None else start
@@ -108,9 +114,10 @@ def evolve(
                 f"generation {number}: a fitness is not a number; the run can be resumed before it"
             )
         search.tell([(member, -value) for member, value in zip(members, fitness, strict=True)])
-        if known:
-            continue
         mean = np.asarray(search.mean, dtype=np.float64)
+        if known:
+            _check_replayed(number, probe_of(mean), probes[number] if number < len(probes) else None)
+            continue
         judged = (number + 1) % config.evaluate_every == 0 or number + 1 == config.generations
         validation = goal.validate(mean) if judged else None
         yield Generation(
@@ -121,6 +128,25 @@ def evolve(
             validation=validation,
             counts=counts,
             mean=mean,
+            probe=probe_of(mean),
             tensors=partial(goal.tensors, mean),
             seconds=time.perf_counter() - begin,
+        )
+
+
+def probe_of(mean: F64) -> float:
+    """A weighed sum of the mean."""
+    return float(mean @ np.cos(np.arange(mean.size)))
+
+
+def _check_replayed(number: int, probe: float, recorded: float | None) -> None:
+    """Refuse a search that drew other members than those whose fitness values it was given.
+
+    Last digits of linear algebra differ between versions of NumPy and between CPUs. Where the covariance has
+    equal eigenvalues they decide which members are drawn.
+    """
+    if recorded is not None and abs(probe - recorded) > _SAME * max(abs(recorded), 1.0):
+        raise WorkError(
+            f"generation {number + 1} goes another way here than where it was recorded (another NumPy, CPU "
+            "or number of threads?): go on there, or begin a new run from its best checkpoint"
         )

@@ -26,6 +26,8 @@ class EvolutionRun:
         past = self._folder.past
         self.past_fitness = [entry["fitness"] for entry in past if entry["generation"] != START]
         """Of the generations that are done."""
+        self.past_probes = [entry.get("probe") for entry in past if entry["generation"] != START]
+        """Of their means; None in journals of before there were any."""
         self.best = Best(self._folder, identity, START)
         self._seconds = sum(entry["seconds"] for entry in past)
         self._totals: Counter[str] = sum((Counter(entry["counts"]) for entry in past), Counter())
@@ -63,6 +65,7 @@ class EvolutionRun:
             "generation": generation.number,
             "fitness": list(generation.fitness),
             "sigma": generation.sigma,
+            "probe": generation.probe,
             "validation": validation,
             "counts": generation.counts,
             "seconds": generation.seconds,

@@ -15,7 +15,7 @@ pytest.importorskip("cmaes", reason="training needs the extra `learn`")
 
 from proreus.cli.main import main
 from proreus.learning.es import Generation, evolve
-from proreus.model.errors import UsageError
+from proreus.model.errors import UsageError, WorkError
 from proreus.workers.processes import Workers, pool_of
 from proreus.worlds.vms.encoding.figures import Stage
 from proreus.worlds.vms.encoding.place import FEATURES
@@ -139,6 +139,20 @@ def test_a_search_on_many_traces_resumes_to_the_same_result() -> None:
     past = [generation.fitness for generation in whole[:2]]
     rest = list(evolve(config, VmsGoal(config, TRACE, options, InlinePool()), past))
     assert rest[-1].fitness == whole[-1].fitness and whole[-1].validation is not None
+
+
+def test_a_search_that_goes_another_way_here_is_not_gone_on_with() -> None:
+    """Fitness values of members that are not drawn here would be taken for those of the members that are."""
+    options = with_servers(SCENARIOS["rejecting"], 2)
+    config = replace(SMALL, generations=3, population=4, starts=2, validation_starts=20, limit=200)
+    whole = list(evolve(config, VmsGoal(config, TRACE, options, InlinePool())))
+    past, probes = [each.fitness for each in whole[:2]], [each.probe for each in whole[:2]]
+    goal = VmsGoal(config, TRACE, options, InlinePool())
+    rounded = [probe + 1e-9 for probe in probes]
+    assert next(evolve(config, goal, past, probes=rounded)).fitness == whole[-1].fitness
+    assert next(evolve(config, goal, past, probes=[None])).fitness == whole[-1].fitness
+    with pytest.raises(WorkError, match="generation 2 goes another way here"):
+        next(evolve(config, goal, past, probes=[probes[0], probes[1] + 0.01]))
 
 
 def test_a_run_is_kept_resumed_and_played(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
