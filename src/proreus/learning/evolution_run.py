@@ -39,6 +39,7 @@ class EvolutionRun:
             "generation": START,
             "fitness": [],
             "sigma": None,
+            "probe": None,
             "validation": validation,
             "counts": {},
             "seconds": seconds,
