@@ -81,12 +81,16 @@ SMALL |= {
             *("--forecast-series", "60"),
         ),
         (
+            *("train", "inference", "--algo", "finetune", *_FEW_MEMBERS, *_FEW_WINDOWS),
+            *("--scenarios", "steady", "--traces", "2", "--runs", "1"),
+        ),
+        (
             *("train", "inference", "--algo", "ppo", "--steps", "320", "--lanes", "4", "--rate", "4"),
             *("--rollout-steps", "16", "--hidden", "8", "--evaluate-every", "2", *_FEW_WINDOWS),
         ),
     )
 }
-_EVOLVES = ("es", "reserve")
+_EVOLVES = ("es", "reserve", "finetune")
 """Learners whose length is a number of generations."""
 CONFIRMED = {"pods": "--confirm-seeds", "vms": "--confirm-starts", "rebalance": "--confirm-seeds"}
 

@@ -30,7 +30,7 @@ LEARNERS = {
     "rebalance": ("es", "qmix", "ppo", "ddqn", "dqn"),
     "workflows": ("es", "ppo"),
     "functions": ("es", "ppo"),
-    "inference": ("es", "ppo", "reserve"),
+    "inference": ("es", "ppo", "reserve", "finetune"),
 }
 COMMANDS: tuple[tuple[str, ...], ...] = (
     *((verb,) for verb in VERBS),

@@ -95,13 +95,19 @@ def evolve(
     past: Sequence[Sequence[float]] = (),
     start: F64 | None = None,
     probes: Sequence[float | None] = (),
+    separable: bool = False,
 ) -> Iterator[Generation]:
     """Generation after generation; `past` holds the fitness values of those that are not to be run again,
-    `probes` what their means must come to, where that is known; `start` is in place of the goal's own."""
-    from cmaes import CMA  # with the extra `learn`; the settings are for everybody
+    `probes` what their means must come to, where that is known; `start` is in place of the goal's own.
+
+    `separable`: the covariance is a diagonal. Few generations are enough for it, and no last digit of linear
+    algebra decides which members are drawn.
+    """
+    from cmaes import CMA, SepCMA  # with the extra `learn`; the settings are for everybody
 
     begin_at = goal.start if start is None else start
-    search = CMA(mean=begin_at, sigma=config.sigma, population_size=config.population, seed=config.seed)
+    method = SepCMA if separable else CMA
+    search = method(mean=begin_at, sigma=config.sigma, population_size=config.population, seed=config.seed)
     draw = np.random.default_rng(config.seed)
     for number in range(config.generations):
         begin = time.perf_counter()

@@ -79,6 +79,8 @@ class EvolutionLearner(LearnerDescription):
     goal: Callable[[Scenarios, Any, Executor], Goal]
     threads: bool
     """Whether members are rated in threads of this process, by kernels that release the lock."""
+    separable: bool = False
+    """Whether its weights are searched one by one, without what two of them have to do with each other."""
 
 
 @dataclass(frozen=True, kw_only=True)

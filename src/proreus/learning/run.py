@@ -161,7 +161,8 @@ def _evolve(learner: EvolutionLearner, task: Task, run: EvolutionRun) -> Iterato
             yield RunStatus(
                 0, total, "", f"start: held out {_judge_start(goal, run, new=not task.resume):+.3f}"
             )
-        for generation in evolve(config, goal, run.past_fitness, probes=run.past_probes):
+        past = run.past_fitness
+        for generation in evolve(config, goal, past, probes=run.past_probes, separable=learner.separable):
             text = f"{generation.seconds:.1f} s a generation"
             yield RunStatus(generation.number + 1, generation.total, text, run.add(generation))
         yield RunStatus(total, total, "is confirmed", "")

@@ -103,7 +103,7 @@ def specialise(
     specialist = TrainedSpecialist(kept(goal.tensors(starts[name]), best, 0), 0, message, name)
     yield specialist
     done = 0
-    for generation in evolve(config, goal, start=starts[name]):
+    for generation in evolve(config, goal, start=starts[name], separable=learner.separable):
         done = generation.number + 1
         if generation.validation is not None:
             gain = mean_gain(generation.validation)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,14 +20,18 @@ from typing import Any
 import numpy as np
 
 from proreus.model.estimate import estimate
+from proreus.workers.cores import available_cores
 from proreus.worlds.inference.play import play
 from proreus.worlds.inference.policies.catalogue import POLICIES
 from proreus.worlds.inference.scenarios import InferenceScenario, parse
 
-SHORT = (
+SCENARIOS = (
     *("steady", "surge", "colocated", "conversations", "spot", "hetero", "two-models", "azure", "mooncake"),
     *("drawn-sawtooth", "drawn-square", "drawn-spikes"),
+    *("servegen", "day"),
 )
+_TEST_DAYS, _WHOLE_DAYS = 5, 5
+"""Of `servegen`, all that there are; and runs of `day`, each of which takes as long as a hundred others."""
 RULES = ("predictive", "tokenscale", "chiron")
 POLICIES_PLAYED = ("learned", *RULES, "plan", "oracle")
 MEASURES = {"weighed_gpu_hours": "h", "slo_attainment": "%", "gpu_hours": "h", "oscillation": "an hour"}
@@ -51,9 +56,26 @@ def measured(runs: Path, name: str, policy: str, seed: int) -> dict[str, float]:
     return found
 
 
-def rows_of(runs: Path, name: str, seeds: range, policies: tuple[str, ...]) -> list[dict[str, Any]]:
+def seeds_of(name: str, seeds: range) -> range:
+    """Of a scenario."""
+    match name:
+        case "servegen":
+            return range(_TEST_DAYS)
+        case "day":
+            return seeds[:_WHOLE_DAYS]
+        case _:
+            return seeds
+
+
+def rows_of(
+    runs: Path, name: str, seeds: range, policies: tuple[str, ...], processes: Executor
+) -> list[dict[str, Any]]:
     """Of one scenario."""
-    found = {policy: [measured(runs, name, policy, seed) for seed in seeds] for policy in policies}
+    jobs = {
+        policy: [processes.submit(measured, runs, name, policy, seed) for seed in seeds]
+        for policy in policies
+    }
+    found = {policy: [job.result() for job in row] for policy, row in jobs.items()}
     rows = [
         row_of(
             name,
@@ -85,25 +107,26 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="scaler_study", description=__doc__.splitlines()[0])
     parser.add_argument("out", type=Path)
     parser.add_argument("--seeds", type=int, nargs=2, default=(1_000, 20), help="the first, and how many")
-    parser.add_argument("--scenarios", default=",".join(SHORT))
+    parser.add_argument("--scenarios", default=",".join(SCENARIOS))
     parser.add_argument("--policies", default=",".join(POLICIES_PLAYED))
     asked = parser.parse_args(arguments)
     runs = asked.out / "runs"
     runs.mkdir(parents=True, exist_ok=True)
     seeds = range(asked.seeds[0], sum(asked.seeds))
     rows: list[dict[str, Any]] = []
-    for name in asked.scenarios.split(","):
-        found = rows_of(runs, name, seeds, tuple(asked.policies.split(",")))
-        rows += found
-        told = [
-            f"{row['policy']} {row['mean']:.2f} ± {row['mean'] - row['low']:.2f}"
-            for row in found
-            if row["measure"] == "weighed_gpu_hours" or row["measure"].startswith("ahead")
-        ]
-        sys.stdout.write(f"{name}: {', '.join(told)}\n")
-        sys.stdout.flush()
-        content = {"command": COMMAND, "world": "inference", "rows": rows}
-        (asked.out / "inference-learned.json").write_text(json.dumps(content, indent=1) + "\n")
+    with ProcessPoolExecutor(available_cores()) as processes:
+        for name in asked.scenarios.split(","):
+            found = rows_of(runs, name, seeds_of(name, seeds), tuple(asked.policies.split(",")), processes)
+            rows += found
+            told = [
+                f"{row['policy']} {row['mean']:.2f} ± {row['mean'] - row['low']:.2f}"
+                for row in found
+                if row["measure"] == "weighed_gpu_hours" or row["measure"].startswith("ahead")
+            ]
+            sys.stdout.write(f"{name}: {', '.join(told)}\n")
+            sys.stdout.flush()
+            content = {"command": COMMAND, "world": "inference", "rows": rows}
+            (asked.out / "inference-learned.json").write_text(json.dumps(content, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from proreus.worlds.inference.play import play
 from proreus.worlds.inference.policies.catalogue import POLICIES, SHIPPED
 from proreus.worlds.inference.policies.reserve import (
     HIGH,
+    LEAN,
     LOW,
     M_STRAIN,
     TOLD,
@@ -40,8 +41,10 @@ from proreus.worlds.inference.state.quantile_forecast import (
     at_score,
     forecaster_of,
 )
+from proreus.worlds.inference.training.finetune_goal import FinetuneConfig, FinetuneGoal
 from proreus.worlds.inference.training.fluid_curriculum import drawn_episodes, fluid_of, played
 from proreus.worlds.inference.training.fluid_episodes import foresee_load, play_fluid
+from proreus.worlds.inference.training.member_fitness import Rated, fitness_of
 from proreus.worlds.inference.training.reserve_goal import (
     VECTOR,
     ReserveConfig,
@@ -54,6 +57,8 @@ from tests.worlds.inference.looks import pool, seen
 
 TENSORS = load_checkpoint(SHIPPED, VERSION).tensors
 FORECASTER = forecaster_of(TENSORS, SIZE)
+_LEAN = 6
+"""Where the search in the simulator has the lean."""
 
 
 @pytest.mark.parametrize("family", [*TRAINED, *KEPT_BACK])
@@ -257,6 +262,42 @@ def test_a_search_in_the_fluid_model_finds_better_than_a_bad_start() -> None:
         assert counts == {"episodes": 12}
         assert set(goal.validate(goal.start)) == {"steady"}
         assert net_of(goal.tensors(goal.start)) is not None
+
+
+def test_a_search_in_the_simulator_begins_at_its_base_and_moves_its_caution_alone() -> None:
+    config = FinetuneConfig(population=2, traces=2, runs=2, validation_runs=1)
+    short = replace(PRESETS["steady"], load_=replace(PRESETS["steady"].load_, seconds=240.0))
+    with ThreadPoolExecutor(1) as threads:
+        goal = FinetuneGoal([short], config, threads, TENSORS)
+        drawn = goal.draw(np.random.default_rng(0))
+        wasteful = np.zeros_like(goal.start)
+        wasteful[_LEAN] = 6.0
+        (start, worse), counts = goal.fitness([goal.start, wasteful], drawn)
+    assert worse < start - 0.05 and counts == {"runs": 4}
+    assert all(np.array_equal(tensor, TENSORS[name]) for name, tensor in goal.tensors(goal.start).items())
+    moved = goal.tensors(wasteful)
+    assert moved[BIAS][LEAN] == pytest.approx(TENSORS[BIAS][LEAN] + 6.0)
+    assert [name for name in TENSORS if not np.array_equal(moved[name], TENSORS[name])] == [BIAS]
+
+
+def test_hours_of_a_day_begin_with_instances_enough() -> None:
+    """A cluster of the wrong size says nothing of who controls it."""
+    config = FinetuneConfig(population=2, traces=2, runs=2, validation_runs=1)
+    day = replace(PRESETS["day"], load_=replace(PRESETS["day"].load_, rate=4.0))
+    with ThreadPoolExecutor(1) as threads:
+        drawn = FinetuneGoal([day], config, threads, TENSORS).draw(np.random.default_rng(0))
+    assert [case.scenario.load_.seconds for case in drawn] == [7_200.0]
+    assert all(case.best.kept > 0.98 for case in drawn)
+
+
+def test_members_that_pay_less_are_better_and_missing_promises_are_dear() -> None:
+    def fitness(paid: float, kept: float, name: str = "surge") -> float:
+        return fitness_of({name: [Rated(paid, 10.0, kept, 0.995)] * 4}, {"surge"})
+
+    assert fitness(9.0, 0.995) > fitness(10.0, 0.995) > fitness(10.0, 0.98)
+    # What is behind the rule of a scenario pays for that besides, drawn loads do not.
+    behind = fitness(10.0, 0.995) - fitness(11.0, 0.995)
+    assert behind > 2.0 * (fitness(10.0, 0.995, "ramps") - fitness(11.0, 0.995, "ramps"))
 
 
 def test_more_instances_where_the_load_is_higher_and_fewer_where_prompts_are_found() -> None:

@@ -65,6 +65,7 @@ WORLD = World(
         "es": "proreus.worlds.inference.training.learners:ES",
         "ppo": "proreus.worlds.inference.training.torch_learners:PPO",
         "reserve": "proreus.worlds.inference.training.reserve_learner:RESERVE",
+        "finetune": "proreus.worlds.inference.training.reserve_learner:FINETUNE",
     },
     specialist="proreus.worlds.inference.training.reserve_learner:SPECIALIST",
     tunes_from="a trace of requests (arrival,prompt,output, or as Azure 2023, Mooncake and splitwise-sim "

@@ -13,7 +13,7 @@ import numpy as np
 from proreus.kernels.arrays import F64
 from proreus.kernels.jit import compiled
 
-VERSION = "inference-load-3"
+VERSION = "inference-load-4"
 FEATURES = (
     "log last interval over the level",
     "log mean of a quarter start",

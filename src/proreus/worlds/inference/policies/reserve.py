@@ -29,16 +29,20 @@ FIGURES = (
     "clear",
     "loss score",
     "strain",
+    "lean",
 )
-RISE, FALL, THREE, USE, BESIDE, HOLD, CLEAR, LOSS, STRAIN = range(len(FIGURES))
-LOW = np.array([0.0, 0.0, 0.0, 0.70, -0.8, 0.0, 4.0, 0.0, 0.0])
-HIGH = np.array([3.2, 3.2, 1.0, 1.05, 4.0, 2.0, 120.0, 3.0, 1.5])
+RISE, FALL, THREE, USE, BESIDE, HOLD, CLEAR, LOSS, STRAIN, LEAN = range(len(FIGURES))
+LOW = np.array([0.0, 0.0, 0.0, 0.70, -0.8, 0.0, 4.0, 0.0, 0.0, -1.5])
+HIGH = np.array([3.2, 3.2, 1.0, 1.05, 4.0, 2.0, 120.0, 3.0, 1.5, 1.5])
 BESIDE_LOAD = (
     "log instances that the load keeps busy",
     "error budget that is left",
     "share of promises missed",
     "pools beyond the first",
     "models beyond the first",
+    "log instances below a few, of one model",
+    "log instances above a few",
+    "error budget that is overspent",
 )
 INPUTS = LOAD_FEATURES + len(BESIDE_LOAD)
 NEEDS = 64
@@ -66,6 +70,10 @@ _LONGER = 0.25
 have found that it pays to wait for nothing."""
 _LEAST_SCORE = -1.2
 """Of the forecast, however little promises count."""
+_FEW = 3.0
+"""Instances that a load keeps busy: with fewer, one more is much; with many more, jumps cost most."""
+_OVERSPENT = 4.0
+"""Times the error budget beyond which nothing is told apart."""
 _SCORES = np.array(SCORES)
 _QUANTILES = len(QUANTILES)
 
@@ -216,7 +224,7 @@ def wanted_total(net: ReserveNet, series: F64, demand: Demand, memory: F64, told
     """(instances that there must be, instances that there may be at most) of all pools together.
 
     `memory` is changed; `told` is filled with level, then, peak, strain, what is held for losses, the queue,
-    the score, the use, what was missed so far, and what is held beside the forecast.
+    the score, the use, what was missed so far, what is held beside the forecast, and the caution.
     """
     return total_for(net, foreseen_of(net, series, demand.steps), demand, memory, told)
 
@@ -236,6 +244,11 @@ def total_for(net: ReserveNet, foreseen: Foreseen, demand: Demand, memory: F64, 
     inputs[LOAD_FEATURES + 2] = 1.0 - demand.met if demand.ended > 0 else 0.0
     inputs[LOAD_FEATURES + 3] = demand.pools - 1.0
     inputs[LOAD_FEATURES + 4] = demand.models - 1.0
+    size = math.log(max(level, LEAST_LOAD) / _FEW)
+    # A load of several models is that of each of them: what looks small is none of theirs.
+    inputs[LOAD_FEATURES + 5] = min(size, 0.0) if demand.models <= 1.0 else 0.0
+    inputs[LOAD_FEATURES + 6] = max(size, 0.0)
+    inputs[LOAD_FEATURES + 7] = min(max(100.0 * missed - 1.0, 0.0), _OVERSPENT)
     figures = np.empty(len(FIGURES))
     set_figures(net, inputs, LOW, HIGH, figures)
     use = figures[USE]
@@ -261,8 +274,8 @@ def total_for(net: ReserveNet, foreseen: Foreseen, demand: Demand, memory: F64, 
     memory[M_STRAIN] = min(max(memory[M_STRAIN], 1.0), _MOST_STRAIN)
     strain = memory[M_STRAIN]
     # Where nothing is held beside the forecast, who wants more promises wants a rarer overload.
-    caution = max(demand.caution, 0.1)
-    leans = math.log(caution)
+    leans = math.log(max(demand.caution, 0.1)) + figures[LEAN]
+    caution = math.exp(leans)
     rise, fall = max(figures[RISE] + leans, _LEAST_SCORE), max(figures[FALL] + leans, _LEAST_SCORE)
     then = level * math.exp(exceeded_at(quantiles[0], rise))
     peak = level * math.exp(exceeded_at(quantiles[1], fall))
@@ -293,11 +306,11 @@ def total_for(net: ReserveNet, foreseen: Foreseen, demand: Demand, memory: F64, 
         if memory[RING + 2 * place] > since:
             may = max(may, memory[RING + 1 + 2 * place])
     told[0], told[1], told[2], told[3], told[4], told[5] = level, then, peak, strain, lost, queue
-    told[6], told[7], told[8], told[9] = figures[RISE], use, missed, beside
+    told[6], told[7], told[8], told[9], told[10] = rise, use, missed, beside, caution
     return math.ceil(min(must, 1e6) - 1e-9), math.ceil(min(may, 1e6) - 1e-9)
 
 
-TOLD = 10
+TOLD = 11
 
 
 def first_memory() -> F64:

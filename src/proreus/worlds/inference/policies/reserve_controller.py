@@ -148,6 +148,7 @@ class Reserve(Controller):
             "for losses": float(told[4]),
             "queue": float(told[5]),
             "doubt": float(told[6]),
+            "caution": float(told[10]),
             "reserve": float(told[9]),
             **why,
             "in all": float(total),

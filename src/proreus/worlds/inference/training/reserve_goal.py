@@ -11,7 +11,6 @@ are held against the start of the search.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
@@ -32,6 +31,7 @@ from proreus.worlds.inference.policies.reserve import (
     FIGURES,
     HOLD,
     INPUTS,
+    LEAN,
     LOSS,
     RISE,
     THREE,
@@ -59,36 +59,26 @@ from proreus.worlds.inference.training.fluid_curriculum import (
     played,
     warped_parts,
 )
+from proreus.worlds.inference.training.member_fitness import Rated, fitness_of
 from proreus.worlds.inference.training.simulated_runs import RuleRuns, simulated_runs
 
 _STEP = 0.15
 """Of a weight, in one of a vector."""
 _DECAY = 1e-4
-_MEAN, _EACH = 0.6, 0.4
-"""What the mean of a group counts, in which the worst decide, and that of its episodes' logarithms."""
-_BEHIND, _AHEAD = 2.0, 0.05
-"""What it costs besides not to be so far ahead of the rule that is best in a scenario."""
-_PROMISE, _SHORT = 20.0, 0.002
-"""What it costs to keep fewer promises than are wanted, and by how much fewer may be than were."""
-_ENOUGH, _BUDGET, _POSSIBLE = 0.993, 0.99, 0.9
-"""Shares of promises: more than the first is never wanted, nor fewer than the second of a scenario, unless
-its rule keeps less than the third."""
-_TAIL, _TENTH = 0.15, 0.1
-"""What the worst tenth of all episodes of scenarios counts."""
-_OF_DRAWN = 0.25
-"""What a group that is no scenario counts where a scenario counts one."""
 _FITTED_ON, _COMPARED_ON = 24, 28
 """Runs of a scenario to which the fluid model is fitted, and by which rules are compared; the best of them is
 played in all."""
-_NOISE, _OFF, _SLOPE, _STARTS, _LEVEL, _POOLS = 10, 11, 9, 16, SIZE, SIZE + 3
+WHOLE, _NOISE, _OFF, _SLOPE, _STARTS, _LEVEL, POOLS = 6, 10, 11, 9, 16, SIZE, SIZE + 3
+BELOW, ABOVE, OVERSPENT = SIZE + 5, SIZE + 6, SIZE + 7
 _DEPENDS: dict[int, tuple[int, ...]] = {
     RISE: tuple(range(INPUTS)),
     FALL: tuple(range(INPUTS)),
     BESIDE: tuple(range(INPUTS)),
-    USE: (_LEVEL, _NOISE, _POOLS),
-    HOLD: (_OFF, _STARTS, _SLOPE, _POOLS),
+    USE: (_LEVEL, _NOISE, POOLS),
+    HOLD: (_OFF, _STARTS, _SLOPE, POOLS),
     THREE: (_OFF, _STARTS, _SLOPE),
     LOSS: (_LEVEL,),
+    LEAN: (WHOLE, POOLS, BELOW, ABOVE, OVERSPENT),
 }
 _PLACES = [(row, column) for row, columns in _DEPENDS.items() for column in columns]
 VECTOR = len(FIGURES) + len(_PLACES)
@@ -229,27 +219,11 @@ class ReserveGoal:
 
     def _rated(self, member: F64, drawn: Sequence[FluidEpisode]) -> float:
         net = self._net(member)
-        groups: dict[str, list[tuple[float, float, float, float]]] = {}
+        groups: dict[str, list[Rated]] = {}
         for episode in drawn:
             paid, kept = played(net, episode)
-            groups.setdefault(episode.group, []).append((paid, episode.against, kept, episode.promised))
-        total, weights, logs = 0.0, 0.0, list[float]()
-        for group, rows in groups.items():
-            ours, other, kept, promised = np.array(rows).T
-            ratios, gap = np.log(ours / other), math.log(ours.mean() / other.mean())
-            cost = _MEAN * gap + _EACH * float(ratios.mean())
-            wanted = min(float(promised.mean()) - _SHORT, _ENOUGH)
-            if group in self._own and promised.mean() > _POSSIBLE:
-                wanted = max(wanted, _BUDGET)
-            cost += _PROMISE * max(wanted - float(kept.mean()), 0.0)
-            if group in self._own:
-                cost += _BEHIND * max(gap + _AHEAD, 0.0)
-                logs += ratios.tolist()
-            weight = 1.0 if group in self._own else _OF_DRAWN
-            total, weights = total + weight * cost, weights + weight
-        worst = sorted(logs)[-max(round(_TENTH * len(logs)), 1) :]
-        tail = _TAIL * float(np.mean(worst)) if worst else 0.0
-        return -total / max(weights, 1e-9) - tail - _DECAY * float(member @ member) / len(member)
+            groups.setdefault(episode.group, []).append(Rated(paid, episode.against, kept, episode.promised))
+        return fitness_of(groups, self._own) - _DECAY * float(member @ member) / len(member)
 
     def validate(self, mean: F64) -> dict[str, float]:
         """% fewer weighed GPU-hours than the best rule by scenario, in runs of the simulator."""

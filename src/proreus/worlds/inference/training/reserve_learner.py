@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -13,9 +14,10 @@ from proreus.learning.specialist import Specialist, Starts
 from proreus.policies.catalogue import LEARNED
 from proreus.policies.checkpoint import load_checkpoint
 from proreus.worlds.inference.encoding.load_history import SIZE, VERSION
-from proreus.worlds.inference.policies.catalogue import SHIPPED
+from proreus.worlds.inference.policies.catalogue import FLUID, SHIPPED
 from proreus.worlds.inference.scenarios import InferenceScenario
 from proreus.worlds.inference.state.quantile_forecast import LoadForecaster, forecaster_of
+from proreus.worlds.inference.training.finetune_goal import FinetuneConfig, FinetuneGoal
 from proreus.worlds.inference.training.fluid_curriculum import (
     FluidEpisode,
     fluid_of,
@@ -86,6 +88,29 @@ RESERVE = EvolutionLearner(
     not_on_ray="rates its members in threads of one process",
     goal=_goal,
     threads=True,
+)
+
+
+def _finetune_goal(
+    scenarios: Sequence[InferenceScenario], config: FinetuneConfig, pool: Executor
+) -> FinetuneGoal:
+    base = load_checkpoint(Path(config.base) if config.base else FLUID, VERSION)
+    return FinetuneGoal(scenarios, config, pool, base.tensors)
+
+
+FINETUNE = EvolutionLearner(
+    world="inference",
+    algorithm="finetune",
+    configs=(FinetuneConfig(),),
+    kind="reserve",
+    encoding=VERSION,
+    gain="% fewer weighed GPU-hours than the best rule",
+    about="how cautious that reserve is, and for which loads, in the simulator itself",
+    example="--scenarios steady,surge,colocated --base runs/reserve/best --out runs/finetune",
+    needs="cmaes",
+    goal=_finetune_goal,
+    threads=False,
+    separable=True,
 )
 
 _TUNED = replace(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from dataclasses import asdict
 from itertools import repeat
 from pathlib import Path
@@ -44,8 +45,9 @@ def simulated_runs(
 class RuleRuns:
     """Runs by scenario, rule and seed."""
 
-    def __init__(self, folder: Path | None = None) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path | None = None, pool: Executor | None = None) -> None:
+        """`pool`: of processes that play; None: some are started where there is much to play."""
+        self._folder, self._pool = folder, pool
         self._runs: dict[tuple[InferenceScenario, str], dict[int, SimulatedRun]] = {}
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
@@ -54,11 +56,18 @@ class RuleRuns:
         """[seeds] played now, unless they were before."""
         known = self._runs.setdefault((scenario, rule), self._kept(scenario, rule))
         missing = [seed for seed in seeds if seed not in known]
-        known |= zip(missing, simulated_runs(scenario, missing, POLICIES.make(rule)), strict=True)
+        known |= zip(missing, self._play(scenario, missing, POLICIES.make(rule)), strict=True)
         if missing and self._folder is not None:
             runs = {seed: {**asdict(run), "active": run.active.tolist()} for seed, run in known.items()}
             write_atomically(self._file(self._folder, scenario, rule), json.dumps(runs).encode())
         return [known[seed] for seed in seeds]
+
+    def _play(
+        self, scenario: InferenceScenario, seeds: Sequence[int], policy: AnyPolicy
+    ) -> list[SimulatedRun]:
+        if self._pool is None:
+            return simulated_runs(scenario, seeds, policy)
+        return list(self._pool.map(simulated, repeat(scenario), seeds, repeat(policy)))
 
     def _kept(self, scenario: InferenceScenario, rule: str) -> dict[int, SimulatedRun]:
         if self._folder is None or not (file := self._file(self._folder, scenario, rule)).exists():

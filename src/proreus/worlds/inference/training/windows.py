@@ -97,7 +97,7 @@ def knobs_spend(window: Window, knobs: Knobs) -> WindowCost:
 
 def _spends(window: Window, policy: AnyPolicy) -> WindowCost:
     work = window.scenario.load(window.seed)
-    scenario = _fit_for(window.scenario, work)
+    scenario = fit_for(window.scenario, work)
     measures = play(scenario, work, policy, window.seed).measures
     hours = float(work.arrival[-1]) / 3600.0
     return WindowCost(
@@ -109,7 +109,7 @@ def _spends(window: Window, policy: AnyPolicy) -> WindowCost:
     )
 
 
-def _fit_for(scenario: InferenceScenario, work: RequestTrace) -> InferenceScenario:
+def fit_for(scenario: InferenceScenario, work: RequestTrace) -> InferenceScenario:
     """The scenario with as many instances as the first load needs."""
     seen = scenario.start(work, 0).next_decision()
     if seen is None:
