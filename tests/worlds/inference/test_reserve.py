@@ -19,6 +19,7 @@ from proreus.worlds.inference.encoding.load_history import SIZE, VERSION, featur
 from proreus.worlds.inference.play import play
 from proreus.worlds.inference.policies.catalogue import POLICIES, SHIPPED
 from proreus.worlds.inference.policies.reserve import (
+    BESIDE_LOAD,
     HIGH,
     LEAN,
     LOW,
@@ -31,9 +32,10 @@ from proreus.worlds.inference.policies.reserve import (
     wanted_total,
 )
 from proreus.worlds.inference.policies.reserve_controller import Reserve
-from proreus.worlds.inference.policies.reserve_weights import BIAS, net_of
+from proreus.worlds.inference.policies.reserve_weights import BIAS, WEIGHT, net_of
 from proreus.worlds.inference.scenarios import PRESETS, InferenceScenario, from_json, parse
 from proreus.worlds.inference.state.fluid import SERVICE
+from proreus.worlds.inference.state.observation import InferenceObservation
 from proreus.worlds.inference.state.quantile_forecast import (
     QUANTILES,
     SCORES,
@@ -264,20 +266,22 @@ def test_a_search_in_the_fluid_model_finds_better_than_a_bad_start() -> None:
         assert net_of(goal.tensors(goal.start)) is not None
 
 
-def test_a_search_in_the_simulator_begins_at_its_base_and_moves_its_caution_alone() -> None:
+def test_a_search_in_the_simulator_moves_the_caution_of_its_base_alone() -> None:
     config = FinetuneConfig(population=2, traces=2, runs=2, validation_runs=1)
     short = replace(PRESETS["steady"], load_=replace(PRESETS["steady"].load_, seconds=240.0))
     with ThreadPoolExecutor(1) as threads:
         goal = FinetuneGoal([short], config, threads, TENSORS)
         drawn = goal.draw(np.random.default_rng(0))
-        wasteful = np.zeros_like(goal.start)
+        wasteful = goal.start.copy()
         wasteful[_LEAN] = 6.0
         (start, worse), counts = goal.fitness([goal.start, wasteful], drawn)
     assert worse < start - 0.05 and counts == {"runs": 4}
-    assert all(np.array_equal(tensor, TENSORS[name]) for name, tensor in goal.tensors(goal.start).items())
-    moved = goal.tensors(wasteful)
+    base = goal.tensors(np.zeros_like(goal.start))
+    assert all(np.array_equal(tensor, TENSORS[name]) for name, tensor in base.items())
+    begin, moved = goal.tensors(goal.start), goal.tensors(wasteful)
     assert moved[BIAS][LEAN] == pytest.approx(TENSORS[BIAS][LEAN] + 6.0)
-    assert [name for name in TENSORS if not np.array_equal(moved[name], TENSORS[name])] == [BIAS]
+    assert [name for name in TENSORS if not np.array_equal(moved[name], begin[name])] == [BIAS]
+    assert [name for name in TENSORS if not np.array_equal(begin[name], TENSORS[name])] == [BIAS, WEIGHT]
 
 
 def test_hours_of_a_day_begin_with_instances_enough() -> None:
@@ -309,6 +313,24 @@ def test_more_instances_where_the_load_is_higher_and_fewer_where_prompts_are_fou
 
     assert total(10.0) < total(40.0) < total(120.0)
     assert total(120.0, found=0.7) < total(120.0)
+
+
+def test_few_instances_are_few_only_where_any_does_any_work() -> None:
+    """Where instances stand apart, each load has fewer of them than there are."""
+    weight = TENSORS[WEIGHT].copy()
+    weight[LEAN, SIZE + BESIDE_LOAD.index("log instances below a few, where any does any work")] = 3.0
+    lean = Reserve("learned", net_of({**TENSORS, WEIGHT: weight}))
+    plain = Reserve("learned", net_of(TENSORS))
+    history = np.tile([5.0, 5_000.0, 500.0], (60, 1))
+    alike = replace(seen(pool("prompt", active=2), pool("token", active=2), now=600.0), history=history)
+    slow = replace(alike.abilities[1], prompt_tokens=4_000.0)
+
+    def caution(controller: Reserve, look: InferenceObservation) -> float:
+        return controller.fresh(0).targets(look)["prompt"].because["caution"]
+
+    assert caution(lean, alike) < 0.8 * caution(plain, alike)
+    for apart in (replace(alike, models=2), replace(alike, abilities=(alike.abilities[0], slow))):
+        assert caution(lean, apart) == caution(plain, apart)
 
 
 def test_nobody_is_drained_while_all_together_are_too_few() -> None:

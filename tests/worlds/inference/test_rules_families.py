@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proreus.worlds.inference.model.decision import NOTHING, Scale
+from proreus.worlds.inference.policies.catalogue import POLICIES, InferenceOptions
 from proreus.worlds.inference.policies.rules.chiron import Chiron
 from proreus.worlds.inference.policies.rules.dynamo import Dynamo, PassTimes
 from proreus.worlds.inference.policies.rules.heteroscale import HeteroScale
@@ -153,3 +154,18 @@ def test_predictive_does_not_drop_what_it_needed_a_moment_ago() -> None:
     needed = rule.targets(busy)["prompt"].count
     assert rule.targets(quiet)["prompt"].count == min(needed, 9) > 2
     assert rule.targets(replace(quiet, now=900.0))["prompt"].count < 5
+
+
+def test_predictive_can_expect_what_learned_forecasts() -> None:
+    rule = POLICIES.make("predictive", InferenceOptions(forecast="quantiles"))
+    line = np.linspace(0.5, 2.0, 60)[:, None] * np.array([[10.0, 20_000.0, 2_000.0]])
+    rising = replace(seen(pool("prompt", 5), pool("token", 5)), history=line)
+    falling = replace(rising, now=400.0, history=line[::-1])
+    up, down = (rule.fresh(0).targets(look)["prompt"] for look in (rising, falling))
+    assert up.count > 5 > down.count
+    rises, falls = (target.because["forecast"] / target.because["work now"] for target in (up, down))
+    assert rises > falls
+    assert up.because["likely at most"] > max(up.because["forecast"], up.because["work now"])
+    assert up.because != Predictive("predictive").targets(rising)["prompt"].because
+    silent = replace(rising, history=np.zeros((60, 3)))
+    assert rule.fresh(0).targets(silent)["prompt"].count == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from proreus.model.errors import InputError
 from proreus.policies.catalogue import PLANNER, Catalogue, CheckpointKind, Rule
@@ -18,7 +18,9 @@ from proreus.worlds.inference.encoding.residual import SIZES
 from proreus.worlds.inference.encoding.residual import VERSION as OFFSETS
 from proreus.worlds.inference.policies.knobs import first_knobs, knobs_of
 from proreus.worlds.inference.policies.learned import Learned
+from proreus.worlds.inference.policies.learned_forecast import learned_quantiles
 from proreus.worlds.inference.policies.planner import FUTURES, Planner
+from proreus.worlds.inference.policies.reserve import ReserveNet
 from proreus.worlds.inference.policies.reserve_controller import OBJECTIVES, Leaning, Reserve, leaning_of
 from proreus.worlds.inference.policies.reserve_weights import net_of
 from proreus.worlds.inference.policies.rules.aibrix import Apa
@@ -63,6 +65,8 @@ class InferenceOptions:
     promises=4,stability=2."""
     futures: int = FUTURES
     """planner: how many futures each number of instances is played in."""
+    forecast: Literal["trend", "quantiles"] = "trend"
+    """predictive: what it expects of the load, damped trends or the quantiles that `learned` forecasts."""
     deadline: float = 0.0
     """planner: milliseconds a decision may take, best with what is known by then; 0: as long as the futures
     need, and the same seed gives the same result."""
@@ -105,8 +109,20 @@ FLUID = SHIPPED.with_name("inference-fluid")
 
 
 def _planner(name: str, options: Any, seed: int) -> Planner:
-    net, chosen = net_of(load_checkpoint(SHIPPED, LOADS).tensors), _options(options)
-    return Planner(name, net, chosen.leaning, chosen.effort, seed)
+    chosen = _options(options)
+    return Planner(name, _shipped_net(), chosen.leaning, chosen.effort, seed)
+
+
+def _predictive(name: str, options: Any, seed: int) -> Predictive:
+    match _options(options).forecast:
+        case "trend":
+            return Predictive(name)
+        case "quantiles":
+            return Predictive(name, learned_quantiles(_shipped_net()))
+
+
+def _shipped_net() -> ReserveNet:
+    return net_of(load_checkpoint(SHIPPED, LOADS).tensors)
 
 
 POLICIES = Catalogue(
@@ -121,7 +137,7 @@ POLICIES = Catalogue(
         "tokenscale": _rule(TokenScale, "by the velocity of tokens; decoders compute prompts in bursts"),
         "chiron": _rule(Chiron, "at most six in ten instances busy with what cannot wait"),
         "sageserve": _rule(SageServe, "a plan from forecasts by an integer program, corrected by memory"),
-        "predictive": _rule(Predictive, "forecast at the end of a start, with the margin that was needed"),
+        "predictive": Rule("forecast at the end of a start, with the margin that was needed", _predictive),
         "plan": Rule(
             "what learning starts from: a capacity plan for both pools together",
             lambda name, options, seed: Learned(name, knobs_of(first_knobs())),

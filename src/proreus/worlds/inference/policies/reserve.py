@@ -40,9 +40,8 @@ BESIDE_LOAD = (
     "share of promises missed",
     "pools beyond the first",
     "models beyond the first",
-    "log instances below a few, of one model",
+    "log instances below a few, where any does any work",
     "log instances above a few",
-    "error budget that is overspent",
 )
 INPUTS = LOAD_FEATURES + len(BESIDE_LOAD)
 NEEDS = 64
@@ -72,8 +71,6 @@ _LEAST_SCORE = -1.2
 """Of the forecast, however little promises count."""
 _FEW = 3.0
 """Instances that a load keeps busy: with fewer, one more is much; with many more, jumps cost most."""
-_OVERSPENT = 4.0
-"""Times the error budget beyond which nothing is told apart."""
 _SCORES = np.array(SCORES)
 _QUANTILES = len(QUANTILES)
 
@@ -122,6 +119,8 @@ class Demand(NamedTuple):
     pools: float
     models: float = 1.0
     """Language models that share the pools: each rounds its instances up for itself."""
+    apart: float = 0.0
+    """Models beyond the first, and pools beyond the first where none can do another's work."""
 
 
 class Foreseen(NamedTuple):
@@ -245,10 +244,9 @@ def total_for(net: ReserveNet, foreseen: Foreseen, demand: Demand, memory: F64, 
     inputs[LOAD_FEATURES + 3] = demand.pools - 1.0
     inputs[LOAD_FEATURES + 4] = demand.models - 1.0
     size = math.log(max(level, LEAST_LOAD) / _FEW)
-    # A load of several models is that of each of them: what looks small is none of theirs.
-    inputs[LOAD_FEATURES + 5] = min(size, 0.0) if demand.models <= 1.0 else 0.0
+    # Instances that stand apart are few for each load: one that looks small is none of theirs.
+    inputs[LOAD_FEATURES + 5] = min(size, 0.0) if demand.apart <= 0.0 else 0.0
     inputs[LOAD_FEATURES + 6] = max(size, 0.0)
-    inputs[LOAD_FEATURES + 7] = min(max(100.0 * missed - 1.0, 0.0), _OVERSPENT)
     figures = np.empty(len(FIGURES))
     set_figures(net, inputs, LOW, HIGH, figures)
     use = figures[USE]

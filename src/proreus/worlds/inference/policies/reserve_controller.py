@@ -185,6 +185,7 @@ class Reserve(Controller):
         computed = 1.0 - (self._known.found or 0.0)
         active = float(sum(pool.active for pool in seen.pools))
         pending = float(seen.pools[0].pending_tokens)
+        lending = lend_each_other(seen.abilities[0], seen.abilities[-1])
         readies = sum(max(seen.start_seconds - ready, 0.0) for pool in seen.pools for ready in pool.starting)
         return Demand(
             steps=(seen.start_seconds + seen.interval) / seen.interval,
@@ -202,6 +203,7 @@ class Reserve(Controller):
             patience=self._leaning.patience,
             pools=float(len(seen.pools)),
             models=float(seen.models),
+            apart=float(seen.models - 1 + (0 if lending else len(seen.pools) - 1)),
         )
 
     def _shared_out(

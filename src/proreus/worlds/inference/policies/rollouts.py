@@ -105,6 +105,7 @@ def followed(net: ReserveNet, begin: Situation, loads: F64, out: F64) -> None:
             now.patience,
             now.pools,
             now.models,
+            now.apart,
         )
         end = past + interval + 1
         must, may = wanted_total(net, series[max(end - max(past, _HISTORY), 0) : end], demand, memory, told)

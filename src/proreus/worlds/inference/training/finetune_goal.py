@@ -27,16 +27,21 @@ from proreus.worlds.inference.scenarios import DRAWN, InferenceScenario
 from proreus.worlds.inference.training.fluid_calibration import SimulatedRun, simulated
 from proreus.worlds.inference.training.fluid_curriculum import is_long
 from proreus.worlds.inference.training.member_fitness import Rated, fitness_of
-from proreus.worlds.inference.training.reserve_goal import ABOVE, BELOW, OVERSPENT, POOLS, WHOLE
+from proreus.worlds.inference.training.reserve_goal import ABOVE, BELOW, MODELS, POOLS, WHOLE
 from proreus.worlds.inference.training.simulated_runs import RuleRuns
 from proreus.worlds.inference.training.windows import fit_for, windows_of
 
 _BIASES = (RISE, FALL, THREE, USE, BESIDE, HOLD, LEAN)
 _WEIGHTS = (
-    *((LEAN, WHOLE), (LEAN, POOLS), (LEAN, BELOW), (LEAN, ABOVE), (LEAN, OVERSPENT)),
+    *((LEAN, WHOLE), (LEAN, POOLS), (LEAN, MODELS), (LEAN, BELOW), (LEAN, ABOVE)),
     *((FALL, WHOLE), (FALL, BELOW), (RISE, WHOLE)),
 )
 SIZE = len(_BIASES) + len(_WEIGHTS)
+_BEGIN: dict[int | tuple[int, int], float] = {
+    **{THREE: 0.4, HOLD: 0.8, FALL: 0.2, USE: -0.1},
+    **{(LEAN, BELOW): 0.8, (LEAN, WHOLE): -0.2},
+}
+"""Where a search begins, beside its base: the best of some thirty settings on twenty runs for training."""
 _WINDOW = 7_200.0
 """Seconds of a whole day that are one run."""
 _WINDOWS = 12
@@ -48,11 +53,11 @@ _DECAY = 0.02
 class FinetuneConfig:
     """Settings of the search."""
 
-    generations: int = 10
+    generations: int = 6
     """How many populations to try."""
     population: int = 12
     """Networks per generation."""
-    sigma: float = 0.35
+    sigma: float = 0.15
     """Width of the first population."""
     traces: int = 32
     """Runs of each scenario that a generation's are drawn from."""
@@ -62,7 +67,7 @@ class FinetuneConfig:
     """Runs of each scenario by which the mean is judged."""
     confirm_runs: int = 12
     """Runs after those that say, at the end, how much better the best is than the start."""
-    evaluate_every: int = 5
+    evaluate_every: int = 3
     """Generations between judgements."""
     base: str = ""
     """Checkpoint of `--algo reserve` that it begins with; empty: the one that came with the package."""
@@ -93,6 +98,7 @@ class FinetuneGoal:
     ) -> None:
         self._scenarios, self._config, self._pool, self._base = scenarios, config, pool, base
         self._rule_runs = RuleRuns(Path(config.rule_runs) if config.rule_runs else None, pool)
+        self._judged: dict[tuple[InferenceScenario, range], list[_Case]] = {}
         self._names = {scenario.name for scenario in scenarios if not scenario.name.startswith(DRAWN)}
         self._cases = {
             scenario.name: self._against_best(scenario.of_part("train"), range(config.traces))
@@ -101,8 +107,8 @@ class FinetuneGoal:
 
     @property
     def start(self) -> F64:
-        """The base as it is."""
-        return np.zeros(SIZE)
+        """A few figures beside those of the base."""
+        return np.array([_BEGIN.get(place, 0.0) for place in (*_BIASES, *_WEIGHTS)])
 
     def draw(self, random: np.random.Generator) -> list[_Case]:
         """Runs of this generation."""
@@ -115,16 +121,18 @@ class FinetuneGoal:
         return drawn
 
     def fitness(self, members: Sequence[F64], drawn: list[_Case]) -> tuple[list[float], dict[str, int]]:
-        """How good members are, with a price for going far from the base; and the runs."""
+        """How good members are, with a price for going far from the start; and the runs."""
         jobs = [[self._begin(self.tensors(member), case) for case in drawn] for member in members]
-        found = []
+        found, start = [], self.start
         for member, row in zip(members, jobs, strict=True):
             groups: dict[str, list[Rated]] = {}
             for case, job in zip(drawn, row, strict=True):
                 ours = job.result()
                 rated = Rated(ours.cost, case.best.cost, ours.kept, case.best.kept)
                 groups.setdefault(case.scenario.name, []).append(rated)
-            found.append(fitness_of(groups, self._names) - _DECAY * float(member @ member) / SIZE)
+            found.append(
+                fitness_of(groups, self._names) - _DECAY * float((member - start) @ (member - start)) / SIZE
+            )
         return found, {"runs": len(drawn) * len(members)}
 
     def validate(self, mean: F64) -> dict[str, float]:
@@ -151,7 +159,9 @@ class FinetuneGoal:
     def _gains(self, tensors: Arrays, seeds: range) -> dict[str, F64]:
         gains: dict[str, F64] = {}
         for scenario in (scenario.of_part("valid") for scenario in self._scenarios):
-            cases = self._against_best(scenario, seeds)
+            if (scenario, seeds) not in self._judged:
+                self._judged[scenario, seeds] = self._against_best(scenario, seeds)
+            cases = self._judged[scenario, seeds]
             jobs = [self._begin(tensors, case) for case in cases]
             ours = np.array([job.result().cost for job in jobs])
             best = np.array([case.best.cost for case in cases])

@@ -83,7 +83,8 @@ def fluid_of(scenario: InferenceScenario, seed: int) -> FluidEpisode:
     found = 0.0
     if scenario.machines.prefix_cache and trace.prefix is not None:
         found = _CACHED * trace.prefix.ideal_reuse() / float(trace.prompt.sum())
-    harder = hardness(float(trace.prompt.mean()) * (1.0 - found), lend_each_other(first, last))
+    lending = lend_each_other(first, last)
+    harder = hardness(float(trace.prompt.mean()) * (1.0 - found), lending)
     prompts = np.bincount(place, trace.prompt * (1.0 - found), steps) * harder / first.prompt_tokens
     work = prompts + np.bincount(place, trace.output, steps) * harder / last.output_tokens
     weights = np.array([class_.weight for class_ in control.classes])[trace.service]
@@ -101,6 +102,7 @@ def fluid_of(scenario: InferenceScenario, seed: int) -> FluidEpisode:
         life=control.spot_seconds,
         pools=float(pools),
         models=float(seen.models),
+        apart=float(seen.models - 1 + (0 if lending else pools - 1)),
         seed=float(seed),
     )
     lengths = np.quantile(trace.prompt, _PARTS) * (1.0 - found)
@@ -203,6 +205,7 @@ def _drawn(draw: np.random.Generator, family: Family, number: int) -> FluidEpiso
         life=life if draw.random() < 0.7 else 0.0,
         pools=least,
         models=1.0,
+        apart=0.0,
         seed=float(number),
     )
     urgent = np.full(steps, float(draw.choice([1.0, 1.0, 0.7])))

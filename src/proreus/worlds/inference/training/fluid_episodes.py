@@ -55,6 +55,8 @@ class Setting(NamedTuple):
     """That is known of them; 0: nothing."""
     pools: float
     models: float
+    apart: float
+    """As `Demand.apart`."""
     seed: float
 
 
@@ -174,6 +176,7 @@ def play_fluid(
                 1.0,
                 setting.pools,
                 setting.models,
+                setting.apart,
             )
             met_now, ended_now = 0.0, 0.0
             seen = Foreseen(

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 
+from proreus.kernels.arrays import F64
 from proreus.worlds.inference.model.cluster import Role
 from proreus.worlds.inference.policies.rules.controller import Migrating, Target
 from proreus.worlds.inference.policies.rules.work import works
@@ -45,23 +48,50 @@ class Margins:
                 return self.mixed_use
 
 
+@dataclass(frozen=True, eq=False)
+class Likely:
+    """[pools] each, of the work that will come."""
+
+    then: F64
+    """Expected when a start is over."""
+    error: F64
+    """How far that is usually off, as a logarithm."""
+    most: F64
+    """Likely at most."""
+
+
+Foresee = Callable[[F64, int, Margins], Likely]
+"""From [intervals, pools] of work, what comes so many intervals later."""
+
+
+def damped_trends(history: F64, steps: int, margins: Margins) -> Likely:
+    """Holt's, and how far they were off lately."""
+    then = forecast(history, steps, smoothing=margins.smoothing).expected
+    error = error_of(history, steps, margins.smoothing, margins.doubt)
+    return Likely(then, error, then * np.exp(margins.safety * error))
+
+
 class Predictive(Migrating):
     """Forecast at the end of a start, plus how far forecasts were off, plus the queue; slow to shrink."""
 
     margins = Margins()
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, foresee: Foresee = damped_trends) -> None:
         super().__init__(name)
+        self._foresee = foresee
         self._needs: deque[tuple[float, dict[Role, int]]] = deque()
+
+    def fresh(self, seed: int) -> Self:
+        """Without memory."""
+        return type(self)(self.name, self._foresee)
 
     def targets(self, seen: InferenceObservation) -> dict[Role, Target]:
         """As many as will be needed when one that is ordered now is ready, and as are needed until then."""
         margins, history = self.margins, works(seen)
         steps = max(math.ceil((seen.start_seconds + seen.interval) / seen.interval), 1)
-        then = forecast(history, steps, smoothing=margins.smoothing).expected
+        later = self._foresee(history, steps, margins)
         soon = forecast(history, 1, smoothing=margins.smoothing).expected
-        error = error_of(history, steps, margins.smoothing, margins.doubt)
-        likely = np.maximum(then, soon) * np.exp(margins.safety * error)
+        likely = np.maximum(later.most, soon * np.exp(margins.safety * later.error))
         queues = [self._queue(seen, pool, float(work)) for pool, work in zip(seen.pools, soon, strict=True)]
         wanted = {
             pool.role: float(most) + queue
@@ -73,8 +103,8 @@ class Predictive(Migrating):
             low, high = need[pool.role], max(held[pool.role], need[pool.role])
             because = {
                 "work now": float(history[-3:, place].mean()),
-                "forecast": float(then[place]),
-                "usual error": float(error[place]),
+                "forecast": float(later.then[place]),
+                "usual error": float(later.error[place]),
                 "likely at most": float(likely[place]),
                 "queue": queues[place],
                 "needed lately": float(high),
