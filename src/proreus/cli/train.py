@@ -250,9 +250,8 @@ def _watch(learner: Learner, task: Task, console: Console) -> Mapping[str, Any]:
     evolves = isinstance(learner, EvolutionLearner)
     if evolves:
         population = task.configs[0].population
-        runs = population * len(task.scenarios)
         count = "1 scenario" if len(task.scenarios) == 1 else f"{len(task.scenarios)} scenarios"
-        console.print(f"{count} x {population} members = {runs} runs a generation")
+        console.print(f"{count}, {population} members a generation")
     noted = nullcontext(threading.Event()) if evolves else interrupt_noted()
     done = False
     with kept_work_named(task.folder), noted as interrupted, shown(console, learner.algorithm) as show:

@@ -59,7 +59,7 @@ from tests.worlds.inference.looks import pool, seen
 
 TENSORS = load_checkpoint(SHIPPED, VERSION).tensors
 FORECASTER = forecaster_of(TENSORS, SIZE)
-_LEAN = 6
+_LEAN = 4
 """Where the search in the simulator has the lean."""
 
 

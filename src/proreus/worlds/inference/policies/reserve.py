@@ -30,10 +30,11 @@ FIGURES = (
     "loss score",
     "strain",
     "lean",
+    "apart",
 )
-RISE, FALL, THREE, USE, BESIDE, HOLD, CLEAR, LOSS, STRAIN, LEAN = range(len(FIGURES))
-LOW = np.array([0.0, 0.0, 0.0, 0.70, -0.8, 0.0, 4.0, 0.0, 0.0, -1.5])
-HIGH = np.array([3.2, 3.2, 1.0, 1.05, 4.0, 2.0, 120.0, 3.0, 1.5, 1.5])
+RISE, FALL, THREE, USE, BESIDE, HOLD, CLEAR, LOSS, STRAIN, LEAN, APART = range(len(FIGURES))
+LOW = np.array([0.0, 0.0, 0.0, 0.70, -0.8, 0.0, 4.0, 0.0, 0.0, -1.5, 0.0])
+HIGH = np.array([3.2, 3.2, 1.0, 1.05, 4.0, 2.0, 120.0, 3.0, 1.5, 1.5, 1.5])
 BESIDE_LOAD = (
     "log instances that the load keeps busy",
     "error budget that is left",
@@ -42,6 +43,7 @@ BESIDE_LOAD = (
     "models beyond the first",
     "log instances below a few, where any does any work",
     "log instances above a few",
+    "log times that an instance is paid for, since promises were missed",
 )
 INPUTS = LOAD_FEATURES + len(BESIDE_LOAD)
 NEEDS = 64
@@ -61,6 +63,9 @@ _PAID_BACK = 45.0
 that waited in it end late."""
 _BUDGET_SECONDS = 86_400.0
 """Over which the error budget is reckoned: what was missed long ago neither binds nor frees."""
+_MAY_MISS, _TIMES = 0.01, 20.0
+"""Share of requests that may be served otherwise than promised, and how many times all instances are paid for
+again where all are: with much missed already, a promise more is worth fewer instances."""
 LEAST_LOAD = 0.1
 """Instances that a load keeps busy below which it is nothing: single requests in a silent hour are no
 waves."""
@@ -247,6 +252,7 @@ def total_for(net: ReserveNet, foreseen: Foreseen, demand: Demand, memory: F64, 
     # Instances that stand apart are few for each load: one that looks small is none of theirs.
     inputs[LOAD_FEATURES + 5] = min(size, 0.0) if demand.apart <= 0.0 else 0.0
     inputs[LOAD_FEATURES + 6] = max(size, 0.0)
+    inputs[LOAD_FEATURES + 7] = math.log(1.0 + _TIMES * max(missed - _MAY_MISS, 0.0))
     figures = np.empty(len(FIGURES))
     set_figures(net, inputs, LOW, HIGH, figures)
     use = figures[USE]
@@ -293,8 +299,10 @@ def total_for(net: ReserveNet, foreseen: Foreseen, demand: Demand, memory: F64, 
     # Where less than one instance is busy, only the load's share of the reserve is held: none for silence.
     beside = figures[BESIDE] * (math.sqrt(level) if level > 1.0 else level)
     beside = beside * caution if beside > 0.0 else beside / caution
-    must = (then * strain + beside) / use + queue + lost
-    may = max((peak * strain + beside) / use + queue + lost, must)
+    # What stands apart is rounded up by itself.
+    spare = figures[APART] * demand.apart
+    must = (then * strain + beside) / use + queue + lost + spare
+    may = max((peak * strain + beside) / use + queue + lost + spare, must)
     head = int(memory[M_HEAD])
     memory[RING + 2 * head], memory[RING + 1 + 2 * head] = demand.now, may
     memory[M_HEAD] = float((head + 1) % NEEDS)

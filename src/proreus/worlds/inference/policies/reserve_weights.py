@@ -15,7 +15,7 @@ from proreus.worlds.inference.policies.reserve import FIGURES, HIGH, INPUTS, LOW
 from proreus.worlds.inference.state.quantile_forecast import LoadForecaster, forecaster_of
 
 WEIGHT, BIAS = "figures.weight", "figures.bias"
-FIRST_FIGURES = np.array([0.8, 0.6, 0.2, 0.93, 0.8, 0.3, 25.0, 1.0, 0.2, 0.0])
+FIRST_FIGURES = np.array([0.8, 0.6, 0.2, 0.93, 0.8, 0.3, 25.0, 1.0, 0.2, 0.0, 0.02])
 """Where a search begins: found by trying a few hundred on runs for training."""
 
 

@@ -69,16 +69,16 @@ _FITTED_ON, _COMPARED_ON = 24, 28
 """Runs of a scenario to which the fluid model is fitted, and by which rules are compared; the best of them is
 played in all."""
 WHOLE, _NOISE, _OFF, _SLOPE, _STARTS, _LEVEL, POOLS, MODELS = 6, 10, 11, 9, 16, SIZE, SIZE + 3, SIZE + 4
-BELOW, ABOVE = SIZE + 5, SIZE + 6
+BELOW, ABOVE, TIMES, KNOWN = SIZE + 5, SIZE + 6, SIZE + 7, 17
 _DEPENDS: dict[int, tuple[int, ...]] = {
     RISE: tuple(range(INPUTS)),
     FALL: tuple(range(INPUTS)),
     BESIDE: tuple(range(INPUTS)),
     USE: (_LEVEL, _NOISE, POOLS),
-    HOLD: (_OFF, _STARTS, _SLOPE, POOLS),
+    HOLD: (_OFF, _STARTS, _SLOPE, POOLS, BELOW),
     THREE: (_OFF, _STARTS, _SLOPE),
     LOSS: (_LEVEL,),
-    LEAN: (WHOLE, POOLS, MODELS, BELOW, ABOVE),
+    LEAN: (WHOLE, KNOWN, POOLS, MODELS, BELOW, ABOVE, TIMES),
 }
 _PLACES = [(row, column) for row, columns in _DEPENDS.items() for column in columns]
 VECTOR = len(FIGURES) + len(_PLACES)
