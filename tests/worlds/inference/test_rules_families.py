@@ -158,6 +158,7 @@ def test_predictive_does_not_drop_what_it_needed_a_moment_ago() -> None:
 
 def test_predictive_can_expect_what_learned_forecasts() -> None:
     rule = POLICIES.make("predictive", InferenceOptions(forecast="quantiles"))
+    assert isinstance(rule, Predictive)
     line = np.linspace(0.5, 2.0, 60)[:, None] * np.array([[10.0, 20_000.0, 2_000.0]])
     rising = replace(seen(pool("prompt", 5), pool("token", 5)), history=line)
     falling = replace(rising, now=400.0, history=line[::-1])
