@@ -4,7 +4,10 @@
 
 Every policy plays the same requests. Runs are kept in OUT/runs, so that a study that was stopped goes on
 where it was. It writes OUT/inference-learned.json as `docs/results` keeps it, with how far `learned` is ahead
-of the rule that is best in each scenario, run by run, in percent of what that rule needs.
+of the rule that is best in each scenario, run by run, in percent of what that rule needs; and, for the first
+`--bounds` seeds of a scenario, the bound that nobody can beat and the share of the way there.
+
+`--scenarios azure:FILE,servegen:FOLDER` plays other recordings in place of a scenario's own.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import json
 import sys
 from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import replace
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +25,11 @@ import numpy as np
 
 from proreus.model.estimate import estimate
 from proreus.workers.cores import available_cores
+from proreus.worlds.inference.datasets.timings import timings_of
 from proreus.worlds.inference.play import play
 from proreus.worlds.inference.policies.catalogue import POLICIES
 from proreus.worlds.inference.scenarios import InferenceScenario, parse
+from proreus.worlds.inference.simulation.lower_bound import lower_bound
 
 SCENARIOS = (
     *("steady", "surge", "colocated", "conversations", "spot", "hetero", "two-models", "azure", "mooncake"),
@@ -32,6 +38,10 @@ SCENARIOS = (
 )
 _TEST_DAYS, _WHOLE_DAYS = 5, 5
 """Of `servegen`, all that there are; and runs of `day`, each of which takes as long as a hundred others."""
+_OTHER_RUNS = 3
+"""Of a recording that is no scenario's own."""
+_WITHOUT_BOUND = ("servegen", "day")
+"""A whole day is too large a program."""
 RULES = ("predictive", "tokenscale", "chiron")
 POLICIES_PLAYED = ("learned", *RULES, "plan", "oracle")
 MEASURES = {"weighed_gpu_hours": "h", "slo_attainment": "%", "gpu_hours": "h", "oscillation": "an hour"}
@@ -42,12 +52,18 @@ def scenario_of(name: str) -> InferenceScenario:
     """By name; NAME:FILE plays another recording in place of the scenario's own."""
     plain, _, place = name.partition(":")
     scenario = parse(plain, None)
-    return scenario if not place else replace(scenario, name=name, place=Path(place))
+    return scenario if not place else replace(scenario, name=label_of(name), place=Path(place))
+
+
+def label_of(name: str) -> str:
+    """As results have it: NAME/RECORDING of NAME:FILE, wherever the file lies."""
+    plain, _, place = name.partition(":")
+    return plain if not place else f"{plain}/{Path(place).stem}"
 
 
 def measured(runs: Path, name: str, policy: str, seed: int) -> dict[str, float]:
     """A run, once."""
-    kept = runs / f"{name}-{policy}-{seed}.json".replace("/", "_")
+    kept = runs / f"{label_of(name)}-{policy}-{seed}.json".replace("/", "_")
     if not kept.exists():
         scenario = scenario_of(name)
         measures = play(scenario, scenario.load(seed), POLICIES.make(policy), seed).measures
@@ -56,9 +72,24 @@ def measured(runs: Path, name: str, policy: str, seed: int) -> dict[str, float]:
     return found
 
 
+def bound_of(runs: Path, name: str, seed: int) -> float:
+    """Weighed GPU-hours below which nobody comes, once."""
+    kept = runs / f"{label_of(name)}-bound-{seed}.json".replace("/", "_")
+    if not kept.exists():
+        scenario = scenario_of(name)
+        spec = scenario.machines.spec()
+        timings = timings_of(spec, scenario.table)
+        found = lower_bound(scenario.load(seed), spec, timings, scenario.control)
+        kept.write_text(json.dumps(found.weighed_gpu_hours))
+    bound: float = json.loads(kept.read_text())
+    return bound
+
+
 def seeds_of(name: str, seeds: range) -> range:
     """Of a scenario."""
     match name:
+        case _ if ":" in name:
+            return seeds[:_OTHER_RUNS] if not name.startswith("servegen") else range(_OTHER_RUNS)
         case "servegen":
             return range(_TEST_DAYS)
         case "day":
@@ -68,9 +99,9 @@ def seeds_of(name: str, seeds: range) -> range:
 
 
 def rows_of(
-    runs: Path, name: str, seeds: range, policies: tuple[str, ...], processes: Executor
+    runs: Path, name: str, seeds: range, policies: tuple[str, ...], bounds: int, processes: Executor
 ) -> list[dict[str, Any]]:
-    """Of one scenario."""
+    """Of one scenario; `bounds`: seeds of which the bound is found."""
     jobs = {
         policy: [processes.submit(measured, runs, name, policy, seed) for seed in seeds]
         for policy in policies
@@ -78,7 +109,7 @@ def rows_of(
     found = {policy: [job.result() for job in row] for policy, row in jobs.items()}
     rows = [
         row_of(
-            name,
+            label_of(name),
             policy,
             (measure, unit, "higher" if unit == "%" else "lower"),
             [run[measure] for run in played],
@@ -91,7 +122,13 @@ def rows_of(
     }
     best = min(RULES, key=lambda rule: costs[rule].mean())
     ahead = 100.0 * (costs[best] - costs["learned"]) / costs[best].mean()
-    rows.append(row_of(name, "learned", ("ahead_of_best", "%", "higher"), ahead.tolist()))
+    rows.append(row_of(label_of(name), "learned", ("ahead_of_best", "%", "higher"), ahead.tolist()))
+    if bounds and name not in _WITHOUT_BOUND and ":" not in name:
+        least = list(processes.map(bound_of, repeat(runs), repeat(name), seeds[:bounds]))
+        rows.append(row_of(name, "bound", ("weighed_gpu_hours", "h", "lower"), least))
+        ours, theirs = (costs[policy][:bounds].mean() for policy in ("learned", best))
+        way = 100.0 * (theirs - ours) / (theirs - np.mean(least))
+        rows.append(row_of(name, "learned", ("way_to_bound", "%", "higher"), [float(way)]))
     return rows
 
 
@@ -109,6 +146,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--seeds", type=int, nargs=2, default=(1_000, 20), help="the first, and how many")
     parser.add_argument("--scenarios", default=",".join(SCENARIOS))
     parser.add_argument("--policies", default=",".join(POLICIES_PLAYED))
+    parser.add_argument("--bounds", type=int, default=0, help="seeds of which the bound is found")
     asked = parser.parse_args(arguments)
     runs = asked.out / "runs"
     runs.mkdir(parents=True, exist_ok=True)
@@ -116,7 +154,8 @@ def main(arguments: list[str]) -> None:
     rows: list[dict[str, Any]] = []
     with ProcessPoolExecutor(available_cores()) as processes:
         for name in asked.scenarios.split(","):
-            found = rows_of(runs, name, seeds_of(name, seeds), tuple(asked.policies.split(",")), processes)
+            played = tuple(asked.policies.split(","))
+            found = rows_of(runs, name, seeds_of(name, seeds), played, asked.bounds, processes)
             rows += found
             told = [
                 f"{row['policy']} {row['mean']:.2f} ± {row['mean'] - row['low']:.2f}"

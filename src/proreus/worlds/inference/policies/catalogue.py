@@ -104,8 +104,6 @@ def _reserve(name: str, checkpoint: Checkpoint, folder: Path, options: Any, seed
 
 
 SHIPPED = Path(__file__).parents[1] / "pretrained" / "inference"
-FLUID = SHIPPED.with_name("inference-fluid")
-"""What the search in the fluid model came to: where the search in the simulator begins."""
 
 
 def _planner(name: str, options: Any, seed: int) -> Planner:

@@ -1,4 +1,4 @@
-"""What the last search for `learned` asks: few of its weights, rated in the simulator itself.
+"""What a further search for `learned` asks: few of its weights, rated in the simulator itself.
 
 The fluid model is right about means and wrong about jumps, whose queues it works off too soon: what a search
 finds there holds too little for large loads and too much for small ones. A run of the simulator takes a
@@ -45,13 +45,6 @@ _WEIGHTS = (
     *((FALL, BELOW), (HOLD, BELOW), (RISE, MODELS)),
 )
 SIZE = len(_BIASES) + len(_WEIGHTS)
-_BEGIN: dict[int | tuple[int, int], float] = {
-    **{LEAN: 0.05, HOLD: 0.5, APART: 3.4},
-    **{(LEAN, KNOWN): 0.08, (LEAN, TIMES): -0.2, (LEAN, MODELS): -0.4},
-    **{(FALL, BELOW): 1.8, (HOLD, BELOW): 2.0, (RISE, MODELS): -0.6},
-}
-"""Where a search begins, beside its base: found by hand, one figure after the other, on forty runs for
-training of each scenario and four whole days, which a search cannot afford."""
 _WINDOW = 7_200.0
 """Seconds of a whole day that are one run."""
 _WINDOWS = 12
@@ -63,11 +56,11 @@ _DECAY = 0.02
 class FinetuneConfig:
     """Settings of the search."""
 
-    generations: int = 4
+    generations: int = 16
     """How many populations to try."""
     population: int = 10
     """Networks per generation."""
-    sigma: float = 0.15
+    sigma: float = 0.2
     """Width of the first population."""
     traces: int = 32
     """Runs of each scenario that a generation's are drawn from."""
@@ -77,10 +70,10 @@ class FinetuneConfig:
     """Runs of each scenario by which the mean is judged."""
     confirm_runs: int = 12
     """Runs after those that say, at the end, how much better the best is than the start."""
-    evaluate_every: int = 2
+    evaluate_every: int = 4
     """Generations between judgements."""
     base: str = ""
-    """Checkpoint of `--algo reserve` that it begins with; empty: the one that came with the package."""
+    """Checkpoint of `--algo reserve` that it begins with; empty: what ships."""
     rule_runs: str = ""
     """A folder for what rules come to, so that another seed need not play them again; empty: none."""
     seed: int = 1
@@ -117,8 +110,8 @@ class FinetuneGoal:
 
     @property
     def start(self) -> F64:
-        """A few figures beside those of the base."""
-        return np.array([_BEGIN.get(place, 0.0) for place in (*_BIASES, *_WEIGHTS)])
+        """The base as it is."""
+        return np.zeros(SIZE)
 
     def draw(self, random: np.random.Generator) -> list[_Case]:
         """Runs of this generation."""
@@ -133,16 +126,14 @@ class FinetuneGoal:
     def fitness(self, members: Sequence[F64], drawn: list[_Case]) -> tuple[list[float], dict[str, int]]:
         """How good members are, with a price for going far from the start; and the runs."""
         jobs = [[self._begin(self.tensors(member), case) for case in drawn] for member in members]
-        found, start = [], self.start
+        found = []
         for member, row in zip(members, jobs, strict=True):
             groups: dict[str, list[Rated]] = {}
             for case, job in zip(drawn, row, strict=True):
                 ours = job.result()
                 rated = Rated(ours.cost, case.best.cost, ours.kept, case.best.kept)
                 groups.setdefault(case.scenario.name, []).append(rated)
-            found.append(
-                fitness_of(groups, self._names) - _DECAY * float((member - start) @ (member - start)) / SIZE
-            )
+            found.append(fitness_of(groups, self._names) - _DECAY * float(member @ member) / SIZE)
         return found, {"runs": len(drawn) * len(members)}
 
     def validate(self, mean: F64) -> dict[str, float]:

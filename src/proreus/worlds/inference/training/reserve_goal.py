@@ -88,7 +88,7 @@ VECTOR = len(FIGURES) + len(_PLACES)
 class ReserveConfig:
     """Settings of the search."""
 
-    generations: int = 400
+    generations: int = 200
     """How many populations to try."""
     population: int = 24
     """Networks per generation."""
@@ -112,7 +112,7 @@ class ReserveConfig:
     """Runs of each scenario by which the mean is judged, in the simulator."""
     confirm_runs: int = 12
     """Runs after those that say, at the end, how much better the best is than the start."""
-    evaluate_every: int = 100
+    evaluate_every: int = 50
     """Generations between judgements."""
     rule_runs: str = ""
     """A folder for what rules come to, so that another seed need not play them again; empty: none."""

@@ -14,7 +14,7 @@ from proreus.learning.specialist import Specialist, Starts
 from proreus.policies.catalogue import LEARNED
 from proreus.policies.checkpoint import load_checkpoint
 from proreus.worlds.inference.encoding.load_history import SIZE, VERSION
-from proreus.worlds.inference.policies.catalogue import FLUID, SHIPPED
+from proreus.worlds.inference.policies.catalogue import SHIPPED
 from proreus.worlds.inference.scenarios import InferenceScenario
 from proreus.worlds.inference.state.quantile_forecast import LoadForecaster, forecaster_of
 from proreus.worlds.inference.training.finetune_goal import FinetuneConfig, FinetuneGoal
@@ -88,13 +88,14 @@ RESERVE = EvolutionLearner(
     not_on_ray="rates its members in threads of one process",
     goal=_goal,
     threads=True,
+    separable=True,
 )
 
 
 def _finetune_goal(
     scenarios: Sequence[InferenceScenario], config: FinetuneConfig, pool: Executor
 ) -> FinetuneGoal:
-    base = load_checkpoint(Path(config.base) if config.base else FLUID, VERSION)
+    base = load_checkpoint(Path(config.base) if config.base else SHIPPED, VERSION)
     return FinetuneGoal(scenarios, config, pool, base.tensors)
 
 
