@@ -179,7 +179,7 @@ def _reference(begin: Situation, loads: F64, losses: F64, wanted: F64, totals: t
         room = max(active - begin.apart, 0.01) * SERVICE.speed * STEP
         work = load * STEP * begin.strain
         done = min(queue + work, room)
-        queue += work - done
+        queue = queue + work - done  # in this order: a rest of rounding would start an instance
         busy += STEP / SERVICE.memory * (done / room - busy)
         tokens = 1.0 / (1.0 + math.exp((busy - SERVICE.busiest) / SERVICE.edge))
         waits = queue / room * STEP + begin.own - SERVICE.wait

@@ -281,7 +281,6 @@ def test_a_search_in_the_simulator_moves_the_caution_of_its_base_alone() -> None
     begin, moved = goal.tensors(goal.start), goal.tensors(wasteful)
     assert moved[BIAS][LEAN] == pytest.approx(TENSORS[BIAS][LEAN] + 6.0)
     assert [name for name in TENSORS if not np.array_equal(moved[name], begin[name])] == [BIAS]
-    assert {name for name in TENSORS if not np.array_equal(begin[name], TENSORS[name])} == {BIAS, WEIGHT}
 
 
 def test_hours_of_a_day_begin_with_instances_enough() -> None:
