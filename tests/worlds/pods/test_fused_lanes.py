@@ -7,6 +7,7 @@ The interpreter takes milliseconds for what a GPU does in nanoseconds: few lanes
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import replace
 
 import pytest
 
@@ -22,7 +23,9 @@ from proreus.worlds.pods.training.base_pods import Reward
 from proreus.worlds.pods.training.batched_lanes import BatchedPods, BatchOptions
 from proreus.worlds.pods.training.device import lanes as device_lanes
 from proreus.worlds.pods.training.device.fused.world import FusedWorld
+from proreus.worlds.pods.training.device.ppo import DevicePPO
 from tests.worlds.pods.test_device_lanes import gpu, play_both
+from tests.worlds.pods.test_device_ppo import CONFIG, goes_on_as_saved
 
 
 def crowded() -> Compiled:
@@ -61,3 +64,9 @@ def test_kernels_are_host_lanes(case: str, monkeypatch: pytest.MonkeyPatch) -> N
     ended, preemptions = play_both(host, device, steps)
     assert ended > 0, "no episode ended: the law says nothing about new ones"
     assert preemptions > 0 or not case.startswith(("crowded", "as"))
+
+
+def test_a_saved_learner_goes_on_as_if_nothing_had_happened(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device_lanes, "_world_on", lambda device: FusedWorld)
+    work, config = crowded(), replace(CONFIG, rollout_steps=4, epochs=1)
+    goes_on_as_saved(lambda seed: DevicePPO(config, device_lanes.DeviceLanes([work], 2, seed, 12)))
