@@ -22,7 +22,7 @@ def _patched(tensor: Any, scope: Any) -> None:
 
 
 def _knows_an_index() -> bool:
-    """Triton 3.6 asks NumPy for `int` of an array of one entry, which NumPy 2.4 no longer gives; 3.7 squeezes."""
+    """Triton 3.6 asks NumPy for `int` of an array of one entry, which NumPy 2.4 refuses; 3.7 does not."""
     of: dict[str, Any] = {}
     _patch_tensor(object, SimpleNamespace(set_attr=lambda _, name, value: of.update({name: value})))
     one = SimpleNamespace(handle=SimpleNamespace(data=np.ones(1, dtype=np.int32)))
