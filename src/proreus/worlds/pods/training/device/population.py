@@ -199,6 +199,7 @@ class PopulationRater:
         """Whether half of the device's memory is used: else cells that are drawn again are there already."""
         if torch.device(self._device).type != "cuda":
             return True
+        torch.cuda.empty_cache()  # what the allocator keeps of entries that are gone counts as used, else
         free, all_of_it = torch.cuda.mem_get_info(self._device)
         return free < all_of_it // 2
 
@@ -211,12 +212,14 @@ class PopulationRater:
             places = [k for k, (scenario, _) in enumerate(cells) if scenario.options == options]
             asked = [cells[k] for k in places]
             key = (tuple(asked), len(members))
-            if key not in self._known:
+            population = self._known.pop(key, None)
+            if population is None:
                 while len(self._known) > 1 and self._is_short():
                     del self._known[next(iter(self._known))]
                 workloads = [compiled_workload(*cell) for cell in asked]
-                self._known[key] = population_on(self._device)(workloads, len(members), options, self._device)
-            values[:, places] = self._known[key].rate(members, self._measure)
+                population = population_on(self._device)(workloads, len(members), options, self._device)
+            self._known[key] = population  # last: the first is the one that was asked for longest ago
+            values[:, places] = population.rate(members, self._measure)
         rows: list[list[float]] = values.tolist()
         return rows
 
