@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -48,12 +48,16 @@ def crowded(seed: int = 0) -> Compiled:
 
 
 def pair(
-    workloads: list[Compiled], reward: Reward, options: BatchOptions, seed: int = 5
+    workloads: list[Compiled],
+    reward: Reward,
+    options: BatchOptions,
+    seed: int = 5,
+    lanes: int = LANES,
 ) -> tuple[BatchedPods, DeviceLanes]:
     horizon = 0 if not options.redraw else 12 if options.may_delay else 30
     return (
-        BatchedPods(workloads, LANES, seed, horizon, reward, options),
-        DeviceLanes(workloads, LANES, seed, horizon, reward, options),
+        BatchedPods(workloads, lanes, seed, horizon, reward, options),
+        DeviceLanes(workloads, lanes, seed, horizon, reward, options),
     )
 
 
@@ -88,13 +92,19 @@ CASES: dict[str, tuple[Callable[[], list[Compiled]], Reward, BatchOptions, int]]
 
 @pytest.mark.parametrize("case", CASES)
 def test_device_lanes_are_host_lanes(case: str) -> None:
+    play_case(case)
+
+
+def play_case(case: str, lanes: int = LANES, where: Literal["cpu", "cuda"] = "cpu") -> DeviceLanes:
+    """What was played there, and found to be what the host plays."""
     make, reward, options, steps = CASES[case]
-    host, device = pair(make(), reward, options)
+    host, device = pair(make(), reward, dataclasses.replace(options, device=where), lanes=lanes)
     ended, preemptions = play_both(host, device, steps)
     assert ended > 0, "no episode ended: the law says nothing about new ones"
     if case in ("crowded", "as it is"):
         assert preemptions > 0, "nobody preempted"
     assert device.world.state.lanes.ended_episodes.sum() == ended
+    return device
 
 
 def play_both(host: BatchedPods, device: DeviceLanes, steps: int) -> tuple[int, int]:

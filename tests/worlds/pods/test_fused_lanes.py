@@ -10,6 +10,7 @@ import importlib.util
 from dataclasses import replace
 
 import pytest
+import torch
 
 if importlib.util.find_spec("triton") is None:
     pytest.skip("Triton, whose interpreter plays the kernels, is not installed", allow_module_level=True)
@@ -24,6 +25,7 @@ from proreus.worlds.pods.training.batched_lanes import BatchedPods, BatchOptions
 from proreus.worlds.pods.training.device import lanes as device_lanes
 from proreus.worlds.pods.training.device.fused.world import FusedWorld
 from proreus.worlds.pods.training.device.ppo import DevicePPO
+from tests.worlds.pods import on_a_gpu
 from tests.worlds.pods.test_device_lanes import gpu, play_both
 from tests.worlds.pods.test_device_ppo import CONFIG, goes_on_as_saved
 
@@ -70,3 +72,13 @@ def test_a_saved_learner_goes_on_as_if_nothing_had_happened(monkeypatch: pytest.
     monkeypatch.setattr(device_lanes, "_world_on", lambda device: FusedWorld)
     work, config = crowded(), replace(CONFIG, rollout_steps=4, epochs=1)
     goes_on_as_saved(lambda seed: DevicePPO(config, device_lanes.DeviceLanes([work], 2, seed, 12)))
+
+
+def test_the_law_plays_on_a_gpu_or_says_why_not(capsys: pytest.CaptureFixture[str]) -> None:
+    """`on_a_gpu` is for machines that the tests are not run on: what they can do of it is done here."""
+    assert on_a_gpu.main(["--device", "cpu", "--cases", "gpu"]) == 0
+    assert capsys.readouterr().out.startswith("gpu: 16 lanes of DeviceWorld")
+    if not torch.cuda.is_available():
+        assert on_a_gpu.main([]) == 2
+        refused = capsys.readouterr()
+        assert refused.err == "on_a_gpu: torch knows no CUDA device here\n" and not refused.out
