@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from proreus.learning.returns import advantages
+from proreus.learning.run import Task, learn
+from proreus.learning.tensor_lanes import triton_support
 from proreus.learning.tensor_lanes.advantages import choice_advantages
 from proreus.learning.tensor_lanes.rollout import DevicePlayer, new_rollout
 from proreus.workers.processes import Workers
@@ -144,3 +149,21 @@ def test_train_plays_on_the_device_where_that_is_asked_for() -> None:
     updates = list(learners.PPO.train([scenario], configs, Workers(processes=1), None))
     assert [update.number for update in updates] == [1, 2]
     assert "lanes.phase" in updates[-1].state(), "the lanes were the host's"
+
+
+def test_a_run_says_at_its_start_how_worlds_play_on_a_gpu(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(learners, "uses_cuda", lambda device: device != "cpu")
+    monkeypatch.setattr(triton_support, "why_no_kernels", lambda device: "Triton is not installed")
+    scenario, lessons = parse_scenario("gpu@3", None), learners.PPOLessons(train_seeds=1)
+    there = replace(CONFIG, device="auto", worlds="auto")
+    task = Task((scenario,), (there, lessons), Workers(1), tmp_path, resume=False)
+    with closing(learn(learners.PPO, task, lambda: True, lambda _: None)) as progress:
+        assert next(progress).line == f"note: {triton_support.way_told()}"
+    note = learners.PPO.note
+    assert note is not None and note((scenario,), (CONFIG, lessons), Workers(1)) == ""
+    assert note((scenario,), (replace(there, worlds="host"), lessons), Workers(1)) == ""
+    note, search = learners.ES.note, learners.ESConfig(train_seeds=1)
+    assert note is not None and note((scenario,), (search,), Workers(1)) == ""
+    assert note((scenario,), (replace(search, device="auto"),), Workers(1)) == triton_support.way_told()

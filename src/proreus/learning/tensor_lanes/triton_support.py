@@ -31,3 +31,11 @@ def why_no_kernels(device: torch.device) -> str | None:
     if not Path(sysconfig.get_path("include"), "Python.h").exists():
         return "Python.h is missing (Debian: python3-dev)"
     return None
+
+
+def way_told() -> str:
+    """How the worlds of a run play on the GPU, for people to read: what is slow has a reason."""
+    reason = why_no_kernels(torch.device("cuda"))
+    if reason is None:
+        return "the worlds play on the GPU in Triton kernels"
+    return f"the worlds play on the GPU in operations of torch, many times slower than in kernels: {reason}"
