@@ -107,7 +107,7 @@ def play_case(case: str, lanes: int = LANES, where: Literal["cpu", "cuda"] = "cp
     return device
 
 
-def play_both(host: BatchedPods, device: DeviceLanes, steps: int) -> tuple[int, int]:
+def play_both(host: BatchedPods | DeviceLanes, device: DeviceLanes, steps: int) -> tuple[int, int]:
     """The same choices in both, which must look alike all the time: (episodes that ended, preemptions)."""
     random = np.random.default_rng(0)
     ours, theirs = host.observe(), device.observe()

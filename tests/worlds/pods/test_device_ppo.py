@@ -26,6 +26,7 @@ from proreus.worlds.pods.training.batched_lanes import BatchedPods
 from proreus.worlds.pods.training.device.lanes import DeviceLanes
 from proreus.worlds.pods.training.device.ppo import DevicePPO, judging
 from proreus.worlds.pods.training.fused_ppo import FusedPPOConfig
+from proreus.worlds.pods.training.goal import ESConfig
 from proreus.worlds.pods.training.rollout import new_rollout as new_host_rollout
 from tests.learning.learning_cases import gpu_world, small_world
 
@@ -164,6 +165,6 @@ def test_a_run_says_at_its_start_how_worlds_play_on_a_gpu(
     note = learners.PPO.note
     assert note is not None and note((scenario,), (CONFIG, lessons), Workers(1)) == ""
     assert note((scenario,), (replace(there, worlds="host"), lessons), Workers(1)) == ""
-    note, search = learners.ES.note, learners.ESConfig(train_seeds=1)
+    note, search = learners.ES.note, ESConfig(train_seeds=1)
     assert note is not None and note((scenario,), (search,), Workers(1)) == ""
     assert note((scenario,), (replace(search, device="auto"),), Workers(1)) == triton_support.way_told()

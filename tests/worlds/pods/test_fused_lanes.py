@@ -17,6 +17,7 @@ if importlib.util.find_spec("triton") is None:
 
 import tests.interpreted  # noqa: F401, I001 (before the kernels)
 
+from proreus.model.errors import WorkError
 from proreus.worlds.pods.datasets.generator import generate
 from proreus.worlds.pods.simulation.world import PodsOptions
 from proreus.worlds.pods.state.compile import Compiled, compile_workload
@@ -25,6 +26,7 @@ from proreus.worlds.pods.training.batched_lanes import BatchedPods, BatchOptions
 from proreus.worlds.pods.training.device import lanes as device_lanes
 from proreus.worlds.pods.training.device.fused.world import FusedWorld
 from proreus.worlds.pods.training.device.ppo import DevicePPO
+from proreus.worlds.pods.training.device.world import DeviceWorld
 from tests.worlds.pods import on_a_gpu
 from tests.worlds.pods.test_device_lanes import gpu, play_both
 from tests.worlds.pods.test_device_ppo import CONFIG, goes_on_as_saved
@@ -72,6 +74,30 @@ def test_a_saved_learner_goes_on_as_if_nothing_had_happened(monkeypatch: pytest.
     monkeypatch.setattr(device_lanes, "_world_on", lambda device: FusedWorld)
     work, config = crowded(), replace(CONFIG, rollout_steps=4, epochs=1)
     goes_on_as_saved(lambda seed: DevicePPO(config, device_lanes.DeviceLanes([work], 2, seed, 12)))
+
+
+@pytest.mark.parametrize("first", [FusedWorld, DeviceWorld])
+def test_what_one_kind_of_world_saved_the_other_takes_up(
+    first: type[DeviceWorld], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lanes(world: type[DeviceWorld], seed: int, horizon: int = 12) -> device_lanes.DeviceLanes:
+        monkeypatch.setattr(device_lanes, "_world_on", lambda device: world)
+        return device_lanes.DeviceLanes([work], 2, seed, horizon)
+
+    work, other = crowded(), DeviceWorld if first is FusedWorld else FusedWorld
+    one, two = lanes(first, 5), lanes(other, 99)
+    one.observe()
+    for _ in range(20):
+        one.seen, _ = one.world.step(one.seen, one.seen.legal.long().argmax(1))
+        if not one.seen.ready.all():
+            break
+    assert not one.seen.ready.all(), "every lane stood at a choice"
+    saved = one.capture()
+    two.take_up(saved)
+    assert torch.equal(two.seen.ready, one.seen.ready)
+    play_both(one, two, 4)
+    with pytest.raises(WorkError, match="does not fit: pods"):
+        lanes(other, 5, horizon=2).take_up(saved)
 
 
 def test_the_law_plays_on_a_gpu_or_says_why_not(capsys: pytest.CaptureFixture[str]) -> None:
