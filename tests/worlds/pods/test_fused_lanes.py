@@ -24,6 +24,7 @@ from proreus.worlds.pods.state.compile import Compiled, compile_workload
 from proreus.worlds.pods.training.base_pods import Reward
 from proreus.worlds.pods.training.batched_lanes import BatchedPods, BatchOptions
 from proreus.worlds.pods.training.device import lanes as device_lanes
+from proreus.worlds.pods.training.device.fused import layout
 from proreus.worlds.pods.training.device.fused.world import FusedWorld
 from proreus.worlds.pods.training.device.ppo import DevicePPO
 from proreus.worlds.pods.training.device.world import DeviceWorld
@@ -32,19 +33,29 @@ from tests.worlds.pods.test_device_lanes import gpu, play_both
 from tests.worlds.pods.test_device_ppo import CONFIG, goes_on_as_saved
 
 
-def crowded() -> Compiled:
-    """Services and batch work on two nodes: pods queue, preempt, keep apart and have budgets."""
+def crowded(nodes: int = 2) -> Compiled:
+    """Services and batch work on few nodes: pods queue, preempt, keep apart and have budgets."""
     return compile_workload(
-        generate("small", 4, nodes=2, pods=16, peak_load=3.0, apart_pods=0.3, apps=6, tainted_nodes=0.0)
+        generate("small", 4, nodes=nodes, pods=16, peak_load=3.0, apart_pods=0.3, apps=6, tainted_nodes=0.0)
     )
 
 
-CASES: dict[str, tuple[Compiled, Reward, BatchOptions, int]] = {
-    "gpu": (gpu(2), "allocation", BatchOptions(world=PodsOptions(drop_failures=True)), 16),
-    "gpu queue": (gpu(2), "allocation", BatchOptions(may_delay=True), 16),
-    "crowded": (crowded(), "completion", BatchOptions(), 12),
+def urgent_gpu() -> Compiled:
+    """GPU pods on two nodes: later ones may come before earlier ones, and preempt them."""
+    work = generate("gpu", 3, nodes=2, pods=24)
+    pods = tuple(
+        replace(pod, duration=40.0, spec=replace(pod.spec, priority=100 * (i % 4)))
+        for i, pod in enumerate(work.pods)
+    )
+    return compile_workload(replace(work, pods=pods))
+
+
+CASES: dict[str, tuple[list[Compiled], Reward, BatchOptions, int]] = {
+    "gpu": ([gpu(3)], "allocation", BatchOptions(world=PodsOptions(drop_failures=True)), 16),
+    "gpu queue": ([gpu(2)], "allocation", BatchOptions(may_delay=True), 16),
+    "both kinds": ([crowded(3), urgent_gpu()], "completion", BatchOptions(), 12),
     "as it is": (
-        crowded(),
+        [crowded()],
         "allocation",
         BatchOptions(
             redraw=False,
@@ -55,19 +66,23 @@ CASES: dict[str, tuple[Compiled, Reward, BatchOptions, int]] = {
         26,
     ),
 }
+"""Blocks are small in all but "gpu queue": a kernel passes over several of pods and of three nodes."""
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_kernels_are_host_lanes(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    workload, reward, options, steps = CASES[case]
+    workloads, reward, options, steps = CASES[case]
     monkeypatch.setattr(device_lanes, "_world_on", lambda device: FusedWorld)
-    horizon = 12 if options.redraw else 0
-    host = BatchedPods([workload], 2, 5, horizon, reward, options)
-    device = device_lanes.DeviceLanes([workload], 2, 5, horizon, reward, options)
+    if case != "gpu queue":
+        monkeypatch.setattr(layout, "_POD_BLOCK", 4)
+        monkeypatch.setattr(layout, "_NODE_BLOCK", 2)
+    horizon = 16 if options.redraw else 0
+    host = BatchedPods(workloads, 2, 5, horizon, reward, options)
+    device = device_lanes.DeviceLanes(workloads, 2, 5, horizon, reward, options)
     assert isinstance(device.world, FusedWorld)
     ended, preemptions = play_both(host, device, steps)
     assert ended > 0, "no episode ended: the law says nothing about new ones"
-    assert preemptions > 0 or not case.startswith(("crowded", "as"))
+    assert preemptions.all() or case in ("gpu", "gpu queue"), "a lane in which nobody preempted"
 
 
 def test_a_saved_learner_goes_on_as_if_nothing_had_happened(monkeypatch: pytest.MonkeyPatch) -> None:
