@@ -45,6 +45,8 @@ class LearnerDescription:
     """A package of the extra `learn`."""
     not_on_ray: str = ""
     """Why it cannot spread over Ray; "": it can."""
+    note: Callable[[Scenarios, Configs, Workers], str] | None = None
+    """What is worth knowing of a run before it begins; "": nothing."""
 
     length: ClassVar[str]
     """The setting, of the first of its configs, that says how long a run is."""

@@ -295,8 +295,11 @@ class PPOLearner:
         values = values_of(state)
         set_weights(self.network, part_of(state, "network"))
         set_moments(self._optimiser, part_of(state, "adam"))
-        self._seen = self._lanes.restore(part_of(state, "lanes"))
+        self._take_up_lanes(part_of(state, "lanes"))
         self._returns.running[:] = state["running"]
         self._random.set_state(torch.from_numpy(state["random"].copy()))
         self.steps, self._returns.episodes = values["steps"], values["episodes"]
         self._returns.latest = list(values["returns"])
+
+    def _take_up_lanes(self, saved: Arrays) -> None:
+        self._seen = self._lanes.restore(saved)

@@ -124,14 +124,21 @@ def learn(
         case EvolutionLearner():
             run = EvolutionRun(task.folder, identity, resume=task.resume)
             with closing(run):
+                yield from _noted(learner, task)
                 yield from _evolve(learner, task, run)
         case GradientLearner():
             run = GradientRun(task.folder, identity, resume=task.resume)
             with closing(run):
+                yield from _noted(learner, task)
                 yield from _descend(learner, task, run, stopped)
         case _:
             assert_never(learner)
     summary({**run.summary(), "improvement": read_improvement(task.folder)})
+
+
+def _noted(learner: Learner, task: Task) -> Iterator[RunStatus]:
+    if learner.note is not None and (note := learner.note(task.scenarios, task.configs, task.workers)):
+        yield RunStatus(0, 0, "", f"note: {note}")
 
 
 def _going_on(learner: Learner, task: Task) -> str:

@@ -55,6 +55,10 @@ class PlaceLanes(Lanes, Protocol):
         """What is stepped."""
         ...
 
+    def take_up(self, saved: Mapping[str, Any]) -> None:
+        """Every lane where it stood when it was captured, also between two choices."""
+        ...
+
 
 class TensorPPOLearner(PPOLearner):
     """Plays and learns on one device."""
@@ -111,3 +115,7 @@ class TensorPPOLearner(PPOLearner):
             if name not in saved or saved[name].shape != tuple(column.shape):
                 raise WorkError(f"the saved state does not fit: rollout.{name}")
             column.copy_(torch.from_numpy(np.array(saved[name])))
+
+    def _take_up_lanes(self, saved: Arrays) -> None:
+        """Not to their next choices, as `restore` goes on: the rewards on the way would be lost."""
+        self._there.take_up(saved)

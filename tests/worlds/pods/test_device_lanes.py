@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 import torch
 
+from proreus.kernels.arrays import I64
 from proreus.kernels.rng import next_below, next_unit, seeded
 from proreus.learning.tensor_lanes import splitmix
 from proreus.model.errors import IllegalDecision, UsageError
@@ -48,12 +49,16 @@ def crowded(seed: int = 0) -> Compiled:
 
 
 def pair(
-    workloads: list[Compiled], reward: Reward, options: BatchOptions, seed: int = 5
+    workloads: list[Compiled],
+    reward: Reward,
+    options: BatchOptions,
+    seed: int = 5,
+    lanes: int = LANES,
 ) -> tuple[BatchedPods, DeviceLanes]:
     horizon = 0 if not options.redraw else 12 if options.may_delay else 30
     return (
-        BatchedPods(workloads, LANES, seed, horizon, reward, options),
-        DeviceLanes(workloads, LANES, seed, horizon, reward, options),
+        BatchedPods(workloads, lanes, seed, horizon, reward, options),
+        DeviceLanes(workloads, lanes, seed, horizon, reward, options),
     )
 
 
@@ -88,25 +93,31 @@ CASES: dict[str, tuple[Callable[[], list[Compiled]], Reward, BatchOptions, int]]
 
 @pytest.mark.parametrize("case", CASES)
 def test_device_lanes_are_host_lanes(case: str) -> None:
+    play_case(case)
+
+
+def play_case(case: str, lanes: int = LANES, where: Literal["cpu", "cuda"] = "cpu") -> DeviceLanes:
+    """What was played there, and found to be what the host plays."""
     make, reward, options, steps = CASES[case]
-    host, device = pair(make(), reward, options)
+    host, device = pair(make(), reward, dataclasses.replace(options, device=where), lanes=lanes)
     ended, preemptions = play_both(host, device, steps)
     assert ended > 0, "no episode ended: the law says nothing about new ones"
     if case in ("crowded", "as it is"):
-        assert preemptions > 0, "nobody preempted"
+        assert preemptions.any(), "nobody preempted"
     assert device.world.state.lanes.ended_episodes.sum() == ended
+    return device
 
 
-def play_both(host: BatchedPods, device: DeviceLanes, steps: int) -> tuple[int, int]:
-    """The same choices in both, which must look alike all the time: (episodes that ended, preemptions)."""
+def play_both(host: BatchedPods | DeviceLanes, device: DeviceLanes, steps: int) -> tuple[int, I64]:
+    """The same choices in both, which must look alike all the time: (ends of episodes, preemptions [E])."""
     random = np.random.default_rng(0)
     ours, theirs = host.observe(), device.observe()
-    ended = preemptions = 0
+    ended, preemptions = 0, np.zeros(len(device), dtype=np.int64)
     for _ in range(steps):
         np.testing.assert_array_equal(theirs.legal, ours.legal)
         np.testing.assert_allclose(theirs.rows, ours.rows, atol=BOUND, rtol=BOUND)
         np.testing.assert_allclose(theirs.context, ours.context, atol=BOUND, rtol=BOUND)
-        preemptions += int(ours.legal[:, host.nodes : 2 * host.nodes].any(1).sum())
+        preemptions += ours.legal[:, host.nodes : 2 * host.nodes].any(1)
         chosen = choices_of(ours.legal, random)
         of_host, of_device = host.step(chosen), device.step(chosen)
         np.testing.assert_array_equal(of_device.ended, of_host.ended)

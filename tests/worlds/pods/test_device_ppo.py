@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from proreus.learning.returns import advantages
+from proreus.learning.run import Task, learn
+from proreus.learning.tensor_lanes import triton_support
 from proreus.learning.tensor_lanes.advantages import choice_advantages
 from proreus.learning.tensor_lanes.rollout import DevicePlayer, new_rollout
 from proreus.workers.processes import Workers
@@ -20,10 +26,13 @@ from proreus.worlds.pods.training.batched_lanes import BatchedPods
 from proreus.worlds.pods.training.device.lanes import DeviceLanes
 from proreus.worlds.pods.training.device.ppo import DevicePPO, judging
 from proreus.worlds.pods.training.fused_ppo import FusedPPOConfig
+from proreus.worlds.pods.training.goal import ESConfig
 from proreus.worlds.pods.training.rollout import new_rollout as new_host_rollout
 from tests.learning.learning_cases import gpu_world, small_world
 
 LANES, STEPS = 4, 12
+_TRIED = 6
+"""Updates until some lane is between two choices."""
 CONFIG = FusedPPOConfig(
     steps=10_000, rollout_steps=STEPS, epochs=2, minibatches=2, device="cpu", worlds="device", threads=1
 )
@@ -99,15 +108,29 @@ def test_every_choice_is_learned_from_once() -> None:
     assert chosen - under_way <= learned <= chosen
 
 
-def test_a_saved_learner_goes_on_as_if_nothing_had_happened() -> None:
-    whole, first = learner(), learner()
-    whole.learn()
-    first.learn()
-    second = learner(seed=99)
-    second.restore(first.capture())
-    ours, theirs = whole.learn(), second.learn()
+def goes_on_as_saved(begin: Callable[[int], DevicePPO]) -> None:
+    """begin: a learner over lanes of a seed. Saved while a lane is between choices: it is owed a reward."""
+    whole, other = begin(5), begin(99)
+    for _ in range(_TRIED):
+        whole.learn()
+        if not whole.lanes.seen.ready.all():
+            break
+    assert not whole.lanes.seen.ready.all(), "every lane stood at a choice: the law says nothing about others"
+    saved = whole.capture()
+    other.restore(saved)
+    for name, column in other.lanes.capture().items():
+        np.testing.assert_array_equal(column, saved[name], err_msg=name)
+    ours, theirs = whole.learn(), other.learn()
     assert ours.tensors()["parameters"].tobytes() == theirs.tensors()["parameters"].tobytes()
-    assert ours.figures["value_loss"] == theirs.figures["value_loss"]
+    for figure in ours.figures.keys() - {"steps_per_second"}:
+        np.testing.assert_equal(ours.figures[figure], theirs.figures[figure], err_msg=figure)
+    for name, column in whole.lanes.capture().items():
+        np.testing.assert_array_equal(column, other.lanes.capture()[name], err_msg=name)
+
+
+def test_a_saved_learner_goes_on_as_if_nothing_had_happened() -> None:
+    work = small_world(4, 30)
+    goes_on_as_saved(lambda seed: DevicePPO(CONFIG, DeviceLanes(work, LANES, seed=seed, horizon=20)))
 
 
 def test_an_update_stops_where_the_policy_has_moved_far_enough() -> None:
@@ -127,3 +150,21 @@ def test_train_plays_on_the_device_where_that_is_asked_for() -> None:
     updates = list(learners.PPO.train([scenario], configs, Workers(processes=1), None))
     assert [update.number for update in updates] == [1, 2]
     assert "lanes.phase" in updates[-1].state(), "the lanes were the host's"
+
+
+def test_a_run_says_at_its_start_how_worlds_play_on_a_gpu(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(learners, "uses_cuda", lambda device: device != "cpu")
+    monkeypatch.setattr(triton_support, "why_no_kernels", lambda device: "Triton is not installed")
+    scenario, lessons = parse_scenario("gpu@3", None), learners.PPOLessons(train_seeds=1)
+    there = replace(CONFIG, device="auto", worlds="auto")
+    task = Task((scenario,), (there, lessons), Workers(1), tmp_path, resume=False)
+    with closing(learn(learners.PPO, task, lambda: True, lambda _: None)) as progress:
+        assert next(progress).line == f"note: {triton_support.way_told()}"
+    note = learners.PPO.note
+    assert note is not None and note((scenario,), (CONFIG, lessons), Workers(1)) == ""
+    assert note((scenario,), (replace(there, worlds="host"), lessons), Workers(1)) == ""
+    note, search = learners.ES.note, ESConfig(train_seeds=1)
+    assert note is not None and note((scenario,), (search,), Workers(1)) == ""
+    assert note((scenario,), (replace(search, device="auto"),), Workers(1)) == triton_support.way_told()

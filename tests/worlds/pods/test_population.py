@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 
 pytest.importorskip("cmaes", reason="training needs the extra `learn`")
 
+from proreus.kernels.arrays import F64
 from proreus.learning.es import evolve
 from proreus.model.errors import UsageError
 from proreus.worlds.pods.datasets.generator import generate
@@ -18,9 +20,10 @@ from proreus.worlds.pods.policies.rules.columns import LINEAR, ORDERED
 from proreus.worlds.pods.policies.rules.policy import LinearScorer, RuleOptions, RulePolicy
 from proreus.worlds.pods.scenarios import Generated, PodScenario
 from proreus.worlds.pods.simulation.world import PodsOptions
-from proreus.worlds.pods.state.compile import compile_workload
+from proreus.worlds.pods.state.compile import Compiled, compile_workload
 from proreus.worlds.pods.state.devices import LEVELS
 from proreus.worlds.pods.training import learners
+from proreus.worlds.pods.training.device import population as device_population
 from proreus.worlds.pods.training.device.population import RATED, PodsPopulation, PopulationRater
 from proreus.worlds.pods.training.evaluation import compiled_workload
 from proreus.worlds.pods.training.goal import (
@@ -85,6 +88,44 @@ def test_a_search_goes_the_same_way_on_a_device() -> None:
     for mine, theirs in zip(one, two, strict=True):
         assert mine.fitness == theirs.fitness and mine.validation == theirs.validation
         np.testing.assert_array_equal(mine.mean, theirs.mean)
+
+
+def test_where_memory_is_short_what_was_asked_for_longest_ago_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+
+    class Played(PodsPopulation):
+        def __init__(self, workloads: Sequence[Compiled], *_: object) -> None:
+            made.append(workloads[0].workload.name)
+
+        def rate(self, members: Sequence[LinearScorer], measure: str) -> F64:
+            return np.zeros((len(members), 1))
+
+    short = [False]
+    monkeypatch.setattr(device_population, "population_on", lambda device: Played)
+    monkeypatch.setattr(PopulationRater, "_is_short", lambda _: short.pop() if len(short) > 1 else short[0])
+    rater, asked = PopulationRater("cpu", "gpu_allocation"), members(gaps=False)
+
+    def news(*seeds: int) -> int:
+        """How many of them had to be made."""
+        before = len(made)
+        for seed in seeds:
+            rater(asked, [(FULL, seed)])
+        return len(made) - before
+
+    assert news(1, 2, 3) == 3 and news(2, 3, 1) == 0
+    short.append(True)  # once, and what goes is enough
+    assert news(4) == 1
+    assert news(3, 1, 4) == 0, "more went than had to, or what was asked for just now"
+    assert news(2) == 1
+
+
+def test_memory_that_the_allocator_keeps_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    free = {"now": 10}
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: free.update(now=60))
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free["now"], 100))
+    assert not PopulationRater("cuda", "gpu_allocation")._is_short()
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: free.update(now=40))
+    assert PopulationRater("cuda", "gpu_allocation")._is_short()
 
 
 def test_what_a_device_lacks_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

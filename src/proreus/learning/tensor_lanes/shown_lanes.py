@@ -1,7 +1,7 @@
 """Lanes on a device as the contract of all lanes shows them: host arrays, every lane at a choice.
 
-What a learner on the device steps is `world`, without a word to the host. `observe`, `step`, `capture` and
-`restore` are for those who look from outside: conformance, saved runs.
+What a learner on the device steps is `world`, without a word to the host. `observe`, `step` and
+`restore` are for those who look from outside, as conformance does; `capture` and `take_up` for saved runs.
 """
 
 from __future__ import annotations
@@ -102,14 +102,18 @@ class ShownLanes(ABC):
         return {name: column.cpu().numpy().copy() for name, column in self._shown.columns().items()}
 
     def restore(self, saved: Mapping[str, Any]) -> Choices:
-        """Take up what `capture` of an equal batch returned."""
+        """Take up what `capture` of an equal batch returned, and show every lane at a choice."""
+        self.take_up(saved)
+        return self.observe()
+
+    def take_up(self, saved: Mapping[str, Any]) -> None:
+        """Every lane where it stood, also between two choices: what it is owed is told at the next."""
         for name, column in self._shown.columns().items():
             known = saved.get(name)
             if known is None or known.shape != tuple(column.shape):
                 raise WorkError(f"the saved state does not fit: {name}")
             column.copy_(torch.from_numpy(np.array(known)))
         self._seen = None
-        return self.observe()
 
 
 def lane_seeds(count: int, seed: int, apart: int) -> Tensor:

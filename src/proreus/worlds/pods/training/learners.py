@@ -78,6 +78,22 @@ def rater_of(config: ESConfig, scenarios: Sequence[PodScenario]) -> Rater | None
     return None
 
 
+def _note_of_populations(scenarios: Sequence[PodScenario], configs: Configs, workers: Workers) -> str:
+    del workers
+    return _way_told() if rater_of(configs[0], scenarios) is not None else ""
+
+
+def _note_of_lanes(scenarios: Sequence[PodScenario], configs: Configs, workers: Workers) -> str:
+    there = uses_cuda(configs[0].device) and _on_device(scenarios, configs, workers)
+    return _way_told() if there else ""
+
+
+def _way_told() -> str:
+    from proreus.learning.tensor_lanes.triton_support import way_told
+
+    return way_told()
+
+
 def _train(
     scenarios: Sequence[PodScenario], configs: Configs, workers: Workers, saved: Arrays | None
 ) -> Iterator[Update]:
@@ -187,6 +203,7 @@ ES = EvolutionLearner(
     about="evolution strategy over a linear scorer that starts from the strongest rule",
     example="--scenarios gpu --generations 20 --out runs/x",
     needs="cmaes",
+    note=_note_of_populations,
     goal=_goal,
     threads=False,
 )
@@ -199,6 +216,7 @@ PPO = GradientLearner(
     gain="gain over the strongest rule",
     about="a scorer network",
     example="--scenarios gpu@20 --steps 200000 --out runs/p",
+    note=_note_of_lanes,
     start=_start,
     train=_train,
     judge=_judge,

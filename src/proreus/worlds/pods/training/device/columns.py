@@ -14,6 +14,7 @@ from torch import Tensor
 
 from proreus.learning.tensor_lanes.columns import named_columns, write_back
 from proreus.learning.tensor_lanes.gather import reset
+from proreus.model.pod import GPU_WHOLE
 from proreus.worlds.pods.training.device.tables import Tables
 
 # Where a pod is in its life; GONE: done, rejected or failed.
@@ -223,7 +224,7 @@ def empty_clusters(tables: Tables, state: LaneState, lanes: Tensor) -> None:
     reset(nodes.free, lanes, of.allocatable)
     if tables.gpus:
         places = torch.arange(tables.gpus, device=lanes.device)
-        reset(nodes.left, lanes, torch.where(places < of.gpu_count[:, :, None], 1000, 0))
+        reset(nodes.left, lanes, torch.where(places < of.gpu_count[:, :, None], GPU_WHOLE, 0))
     for name in ("scored", "load", "pods"):
         reset(getattr(nodes, name), lanes, 0)
     if nodes.matching.shape[1]:

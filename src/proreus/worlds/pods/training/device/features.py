@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from proreus.model.pod import GPU_WHOLE
+from proreus.model.resources import COL_DISK, COL_NETWORK
 from proreus.worlds.pods.encoding import pair as p
 from proreus.worlds.pods.encoding.context import (
     ALL_CPU,
@@ -25,8 +27,6 @@ from proreus.worlds.pods.training.device.filters import has_devices, tightest_de
 from proreus.worlds.pods.training.device.fragments import Fragments, fragments, fragments_by_device
 from proreus.worlds.pods.training.device.tables import STATIC_CONTEXT, Tables
 
-_NETWORK, _DISK = 4, 5
-
 
 def pair_features(tables: Tables, work: LaneState, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """(float32[E, N, F], device masks [E, N], fragmentation now float64[E]) of class c, [E], on all nodes."""
@@ -45,7 +45,7 @@ def pair_columns(tables: Tables, work: LaneState, c: Tensor) -> tuple[list[Tenso
     cpu, memory = share.unbind(2)
     unscored = (allocatable[:, :, :2] - nodes.scored - classes.scoring[c][:, None]).double() / whole
     bandwidth = torch.ones_like(cpu)
-    for r in (_NETWORK, _DISK):
+    for r in (COL_NETWORK, COL_DISK):
         asked = (request[:, :, r] > 0) & (allocatable[:, :, r] > 0)
         rest = after[:, :, r].double() / allocatable[:, :, r].clamp(min=1).double()
         bandwidth = torch.where(asked, torch.minimum(bandwidth, rest), bandwidth)
@@ -86,8 +86,8 @@ def _gpu_features(tables: Tables, work: LaneState, c: Tensor, out: list[Tensor])
     both = fragments(typical, model.expand_as(states[0]), *states)
     before, after = (Fragments(*(column[k] for column in both)) for k in range(2))
     real = torch.arange(tables.gpus, device=c.device) < count[..., None]
-    untouched = ((left_after == 1000) & real).sum(-1)
-    opened = (chosen & (left == 1000)).sum(-1)
+    untouched = ((left_after == GPU_WHOLE) & real).sum(-1)
+    opened = (chosen & (left == GPU_WHOLE)).sum(-1)
     drop = (before.whole - after.whole) / 1000.0
     stranded = [
         (idle - cpu / torch.where(ratio > 0.0, ratio, 1.0)).clamp(min=0.0)
@@ -123,7 +123,7 @@ def _devices_for(tables: Tables, work: LaneState, c: Tensor, cpu_after: Tensor) 
     left = work.nodes.left
     num, milli = tables.classes.gpu_num[c][:, None], tables.classes.gpu_milli[c][:, None]
     fits = (left >= milli.clamp(min=1)[..., None]) & (num > 0)[..., None]
-    shares = (num == 1) & (milli < 1000)
+    shares = (num == 1) & (milli < GPU_WHOLE)
     whole = fragments_by_device(
         tables.typical, tables.lanes.model, cpu_after, left, milli.expand(left.shape[:2])
     )

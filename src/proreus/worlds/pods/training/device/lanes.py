@@ -7,7 +7,8 @@ plays from the same seed, choice by choice.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -70,6 +71,16 @@ class DeviceLanes(ShownLanes):
         places = torch.where(flat >= self.nodes, flat - self.nodes, flat)
         return self.go_on(places)
 
+    def take_up(self, saved: Mapping[str, Any]) -> None:
+        """Also what the other kind of world saved: kernels have room for pods that nobody has."""
+        used, columns = int(self.world.tables.pods.episode.max()), self.world.columns()
+        fitted = {
+            name: _with_room(saved[name], used, column.shape[1])
+            for name, column in columns.items()
+            if name.startswith("pods.") and name in saved
+        }
+        super().take_up({**saved, **fitted})
+
     def choices(self) -> Choices:
         """Rows of nodes; placing, preempting, delaying, rejecting."""
         seen: Seen = self.seen
@@ -79,6 +90,13 @@ class DeviceLanes(ShownLanes):
         heads = torch.tensor([rules.may_delay, rules.may_reject], device=self.device).expand(lanes, 2)
         legal = torch.cat([placing, preempting, heads], 1)
         return Choices(*(tensor.cpu().numpy().copy() for tensor in (seen.rows, seen.context, legal)))
+
+
+def _with_room(column: np.ndarray[Any, Any], used: int, room: int) -> np.ndarray[Any, Any]:
+    """[E, P] with so much room; as it is where it is not that of so many pods."""
+    if column.ndim != 2 or column.shape[1] < used or column[:, used:].any():
+        return column
+    return np.pad(column[:, :used], ((0, 0), (0, room - used)))
 
 
 def _world_on(device: torch.device) -> type[DeviceWorld]:

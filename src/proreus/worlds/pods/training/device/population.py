@@ -18,6 +18,7 @@ from proreus.learning.tensor_lanes.cuda_graphs import replayed
 from proreus.learning.tensor_lanes.gather import at
 from proreus.learning.tensor_lanes.triton_support import kernels_run_on
 from proreus.model.errors import UsageError
+from proreus.model.pod import GPU_WHOLE
 from proreus.policies.networks.torch_threads import few_torch_threads
 from proreus.worlds.pods.encoding.pair import DEVICE_LEFT, pod_kind
 from proreus.worlds.pods.policies.rules.policy import LinearScorer
@@ -73,7 +74,7 @@ class PodsPopulation:
         ]
         self._amount = torch.from_numpy(np.concatenate(amounts)).double().to(self._device)
         of = self.tables.lanes
-        gpus = 1000 * of.gpu_count.sum(1, keepdim=True)
+        gpus = GPU_WHOLE * of.gpu_count.sum(1, keepdim=True)
         self._capacity = torch.cat([of.allocatable[:, :, :2].sum(1), gpus], 1).double()
         self._weights = torch.zeros(0)
         self._gaps = torch.zeros(0)
@@ -181,8 +182,8 @@ class PodsPopulation:
         """What the gap that is left on a shared device is worth, less what it was before."""
         classes = self.tables.classes
         milli = classes.gpu_milli[c][:, None]
-        shares = (classes.gpu_num[c][:, None] == 1) & (milli < 1000)
-        left = torch.round(device_left * 1000.0).long()
+        shares = (classes.gpu_num[c][:, None] == 1) & (milli < GPU_WHOLE)
+        left = torch.round(device_left * GPU_WHOLE).long()
         last = self._gaps.shape[0] - 1
         worth = [self._gaps[(each // LEVEL).clamp(0, last)] for each in (left, left + milli)]
         return torch.where(shares, worth[0] - worth[1], 0.0)
@@ -199,6 +200,7 @@ class PopulationRater:
         """Whether half of the device's memory is used: else cells that are drawn again are there already."""
         if torch.device(self._device).type != "cuda":
             return True
+        torch.cuda.empty_cache()  # what the allocator keeps of entries that are gone counts as used, else
         free, all_of_it = torch.cuda.mem_get_info(self._device)
         return free < all_of_it // 2
 
@@ -211,12 +213,14 @@ class PopulationRater:
             places = [k for k, (scenario, _) in enumerate(cells) if scenario.options == options]
             asked = [cells[k] for k in places]
             key = (tuple(asked), len(members))
-            if key not in self._known:
+            population = self._known.pop(key, None)
+            if population is None:
                 while len(self._known) > 1 and self._is_short():
                     del self._known[next(iter(self._known))]
                 workloads = [compiled_workload(*cell) for cell in asked]
-                self._known[key] = population_on(self._device)(workloads, len(members), options, self._device)
-            values[:, places] = self._known[key].rate(members, self._measure)
+                population = population_on(self._device)(workloads, len(members), options, self._device)
+            self._known[key] = population  # last: the first is the one that was asked for longest ago
+            values[:, places] = population.rate(members, self._measure)
         rows: list[list[float]] = values.tolist()
         return rows
 

@@ -230,7 +230,7 @@ class DevicePPO:
 
     def restore(self, saved: Mapping[str, Any]) -> None:
         """Take up what `capture` of an equal learner returned."""
-        self.lanes.restore(saved)
+        self.lanes.take_up(saved)
         self._player.restart()
         rollout = self._player.rollout
         under_way = {f"rollout.{name}": column for name, column in rollout.columns().items()}

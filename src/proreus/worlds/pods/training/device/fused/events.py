@@ -6,6 +6,8 @@ import triton
 import triton.language as tl
 
 from proreus.learning.tensor_lanes import splitmix
+from proreus.learning.tensor_lanes.shown_lanes import HOLD
+from proreus.model.pod import GPU_WHOLE
 from proreus.worlds.pods.training.device import columns
 from proreus.worlds.pods.training.device.fused.eviction import begin_eviction, evict
 from proreus.worlds.pods.training.device.fused.nodes import is_stuck
@@ -32,7 +34,8 @@ _FUTURE = tl.constexpr(columns.FUTURE)
 _GONE = tl.constexpr(columns.GONE)
 _POOLED = tl.constexpr(columns.POOLED)
 _UNMARKED = tl.constexpr(columns.UNMARKED)
-_HOLD = tl.constexpr(-1)
+_GPU_WHOLE = tl.constexpr(GPU_WHOLE)
+_HOLD = tl.constexpr(HOLD)
 _STEP = tl.constexpr(splitmix.STEP)
 _MIX_A = tl.constexpr(splitmix.MIX_A)
 _MIX_B = tl.constexpr(splitmix.MIX_B)
@@ -190,7 +193,7 @@ def _empty_cluster(w, s, e):
         there = n < s.nodes
         has = (first + i) % max(s.gpus, 1) < tl.load(w.of.gpu_count + e * s.nodes + n, there, other=0)
         at_left = e * s.nodes * s.gpus + first + i
-        tl.store(w.nodes.left + at_left, tl.where(has, 1000, 0).to(tl.int64), there)
+        tl.store(w.nodes.left + at_left, tl.where(has, _GPU_WHOLE, 0).to(tl.int64), there)
     _wipe(w.nodes.scored, s, e, s.nodes * 2)
     _wipe(w.nodes.load, s, e, s.nodes)
     _wipe(w.nodes.pods, s, e, s.nodes)

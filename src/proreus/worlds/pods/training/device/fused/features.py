@@ -5,10 +5,11 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from proreus.model.resources import COL_DISK, COL_NETWORK
 from proreus.worlds.pods.encoding import pair as p
 from proreus.worlds.pods.training.device.fused.gpus import GPU_FEATURES, gpu_features
 
-_NETWORK, _DISK = tl.constexpr(4), tl.constexpr(5)
+_NETWORK, _DISK = tl.constexpr(COL_NETWORK), tl.constexpr(COL_DISK)
 _NODE_FEATURES = (
     p.CPU_LEFT,
     p.CPU_LEFT_SHARE,

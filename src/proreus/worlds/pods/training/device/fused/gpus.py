@@ -8,6 +8,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from proreus.model.pod import GPU_WHOLE
 from proreus.worlds.pods.encoding import pair as p
 
 GPU_FEATURES = (
@@ -29,6 +30,7 @@ GPU_FEATURES = (
     p.FREE_DEVICES,
 )
 """Places of what `gpu_features` returns."""
+_GPU_WHOLE = tl.constexpr(GPU_WHOLE)
 
 
 @triton.jit
@@ -56,8 +58,8 @@ def gpu_features(w, s, e, c, n):
     after, cpu_now, devices_now, room_now = _fragments(w, s, model, cpu_after, left_after)
     device_left = tl.sum(left_after * chosen.to(tl.int64), 1)
     real = d[None, :] < count[:, None]
-    untouched = tl.sum(((left_after == 1000) & real).to(tl.int64), 1)
-    opened = tl.sum((chosen & (left == 1000)).to(tl.int64), 1)
+    untouched = tl.sum(((left_after == _GPU_WHOLE) & real).to(tl.int64), 1)
+    opened = tl.sum((chosen & (left == _GPU_WHOLE)).to(tl.int64), 1)
     drop = (before - after) / 1000.0
     by = tl.where(ratio > 0.0, ratio, 1.0)
     stranded_after = tl.maximum(idle_after.to(tl.float64) - cpu_after.to(tl.float64) / by, 0.0)
@@ -164,7 +166,7 @@ def _devices_for(w, s, c, left, model, cpu_after):
         of_other = tl.sum(tl.where(d == other, key, 0), 1)[:, None]
         before += (of_other < key).to(tl.int64)
     chosen = fits & (before < num)
-    if (num == 1) & (milli < 1000):
+    if (num == 1) & (milli < _GPU_WHOLE):
         whole = _fragments_by_device(w, s, model, cpu_after, left, milli)
         least = tl.full((s.node_block,), float("inf"), tl.float64)
         best = tl.zeros_like(cpu_after) - 1

@@ -5,13 +5,14 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from proreus.learning.tensor_lanes.shown_lanes import HOLD
 from proreus.worlds.pods.encoding import context as g
 from proreus.worlds.pods.training.device import columns
 from proreus.worlds.pods.training.device.fused.features import block_features
 from proreus.worlds.pods.training.device.fused.nodes import block_evictable, block_legal
 
 _DECIDE = tl.constexpr(columns.DECIDE)
-_HOLD = tl.constexpr(-1)
+_HOLD = tl.constexpr(HOLD)
 _ALL_CPU, _ALL_MEMORY = tl.constexpr(g.ALL_CPU), tl.constexpr(g.ALL_MEMORY)
 _ALL_GPU, _NO_GPUS = tl.constexpr(g.ALL_GPU), tl.constexpr(g.NO_GPUS)
 _CPU_IN_USE = tl.constexpr(g.CPU_IN_USE)

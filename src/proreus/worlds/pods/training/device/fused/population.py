@@ -14,6 +14,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from proreus.model.pod import GPU_WHOLE
 from proreus.worlds.pods.encoding.pair import DEVICE_LEFT
 from proreus.worlds.pods.simulation.world import PodsOptions
 from proreus.worlds.pods.state.compile import Compiled
@@ -32,6 +33,7 @@ _DECIDE, _NEW_EPISODE = tl.constexpr(columns.DECIDE), tl.constexpr(columns.NEW_E
 _RESTING = tl.constexpr(RESTING)
 _DEVICE_LEFT = tl.constexpr(DEVICE_LEFT)
 _LEVEL = tl.constexpr(LEVEL)
+_GPU_WHOLE = tl.constexpr(GPU_WHOLE)
 _EVENTS = 8
 """Of a lane in one step, at most."""
 _WARPS = 4
@@ -205,9 +207,9 @@ def score_block(w, members, s: tl.constexpr, shape: tl.constexpr):
 def _gap_change(w, members, shape, c, device_left):
     """What the gap that is left on a shared device is worth, less what it was before."""
     milli = tl.load(w.classes.gpu_milli + c)
-    left = tl.floor(device_left * 1000.0 + 0.5).to(tl.int64)
+    left = tl.floor(device_left * _GPU_WHOLE + 0.5).to(tl.int64)
     after = tl.minimum(tl.maximum(left // _LEVEL, 0), shape.gaps - 1)
     before = tl.minimum(tl.maximum((left + milli) // _LEVEL, 0), shape.gaps - 1)
     change = tl.load(members.gaps + after) - tl.load(members.gaps + before)
-    shares = (tl.load(w.classes.gpu_num + c) == 1) & (milli < 1000)
+    shares = (tl.load(w.classes.gpu_num + c) == 1) & (milli < _GPU_WHOLE)
     return tl.where(shares, change, 0.0)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from proreus.learning.tensor_lanes.rollout import Told
+from proreus.learning.tensor_lanes.shown_lanes import HOLD
 from proreus.worlds.pods.encoding.context import CONTEXT_FEATURES
 from proreus.worlds.pods.encoding.pair import PAIR_FEATURES
 from proreus.worlds.pods.training.device.events import LaneRules
@@ -44,7 +45,7 @@ class FusedWorld(DeviceWorld):
             ended=torch.zeros(lanes, dtype=torch.bool, device=device),
             own=torch.zeros(0, device=device),
         )
-        self._held = torch.full((lanes,), -1, device=device)
+        self._held = torch.full((lanes,), HOLD, device=device)
         few = {"maxnreg": _REGISTERS} if lanes >= _MANY_LANES else {}
         self._move_options: dict[str, Any] = {"num_warps": 1, **few, **EXACT}
         # Blocks of GPUs hold the devices of every node, too.
