@@ -107,6 +107,11 @@ _SCALERS = ["plan", "predictive", "chiron", "oracle"]
 _LEARNED_ON = [
     *("steady", "surge", "colocated", "conversations", "spot", "hetero", "two-models", "azure", "mooncake"),
 ]
+_WHOLE_DAYS = ["servegen", "day"]
+_ELSEWHERE = [
+    *("azure/AzureLLMInferenceTrace_code", "mooncake/synthetic_trace", "servegen/m-small", "servegen/m-mid"),
+]
+_RULES_BESIDE = ["learned", "predictive", "tokenscale", "chiron"]
 _UNSEEN = ["drawn-sawtooth", "drawn-square", "drawn-spikes"]
 _LEARNED_BESIDE = ["learned", "predictive", "tokenscale", "chiron", "plan", "oracle"]
 _PLANNED = ["steady", "surge", "colocated", "conversations", "azure"]
@@ -147,9 +152,21 @@ TABLES: Mapping[str, Table | MeasuresTable | Ahead] = {
     ),
     "loop-ahead": Ahead("inference-loop", _SERVICES, _LOOPS, ["predictive", "threshold", "static", "random"]),
     "learned-weighed": Table("inference-learned", "weighed_gpu_hours", _LEARNED_ON, _LEARNED_BESIDE),
-    "learned-ahead": Table("inference-learned", "ahead_of_best", _LEARNED_ON, ["learned"], digits=1),
+    "learned-ahead": Table(
+        "inference-learned", "ahead_of_best", [*_LEARNED_ON, *_WHOLE_DAYS], ["learned"], digits=1
+    ),
     "learned-promises": Table("inference-learned", "slo_attainment", _LEARNED_ON, _LEARNED_BESIDE),
     "learned-turns": Table("inference-learned", "oscillation", _LEARNED_ON, _LEARNED_BESIDE, digits=1),
+    "learned-days-weighed": Table(
+        "inference-learned", "weighed_gpu_hours", _WHOLE_DAYS, _RULES_BESIDE, digits=1
+    ),
+    "learned-days-promises": Table("inference-learned", "slo_attainment", _WHOLE_DAYS, _RULES_BESIDE),
+    "learned-days-turns": Table("inference-learned", "oscillation", _WHOLE_DAYS, _RULES_BESIDE, digits=1),
+    "elsewhere-weighed": Table("inference-learned", "weighed_gpu_hours", _ELSEWHERE, _RULES_BESIDE, digits=1),
+    "elsewhere-promises": Table("inference-learned", "slo_attainment", _ELSEWHERE, _RULES_BESIDE),
+    "elsewhere-ahead": Table("inference-learned", "ahead_of_best", _ELSEWHERE, ["learned"], digits=1),
+    "bound": Table("inference-learned", "weighed_gpu_hours", _LEARNED_ON, ["bound"]),
+    "way-to-bound": Table("inference-learned", "way_to_bound", _LEARNED_ON, ["learned"], digits=0),
     "unseen-weighed": Table("inference-learned", "weighed_gpu_hours", _UNSEEN, _LEARNED_BESIDE),
     "unseen-ahead": Table("inference-learned", "ahead_of_best", _UNSEEN, ["learned"], digits=1),
     "planner-weighed": Table("inference-planner", "weighed_gpu_hours", _PLANNED, _PLANNERS_BESIDE),

@@ -1,6 +1,6 @@
 """What thinking time buys: the planner with few futures and many, beside `learned` and the best rules.
 
-    PYTHONPATH=src python -m tests.worlds.inference.planner_study OUT --seeds 4100 6
+    PYTHONPATH=src python -m tests.worlds.inference.planner_study OUT --seeds 11200 6
 
 Every policy plays the same requests. Milliseconds of a decision are those of one processor: what else the
 machine does is not counted. Runs are kept in OUT/runs, so that a study that was stopped goes on where it was.
@@ -35,7 +35,7 @@ MEASURES = {
     "oscillation": ("an hour", "lower"),
     "decision_ms": ("ms", "lower"),
 }
-COMMAND = "PYTHONPATH=src python -m tests.worlds.inference.planner_study OUT --seeds 4100 6"
+COMMAND = "PYTHONPATH=src python -m tests.worlds.inference.planner_study OUT --seeds 11200 6"
 _PLANNER = "planner --futures "
 
 
