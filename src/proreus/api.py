@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 from proreus.compare.comparison import CompareRequest
 from proreus.compare.comparison import compare as run_comparison
@@ -60,7 +60,13 @@ def make_scenario(world: str, name: str = "", **flags: Any) -> Scenario:
     for flag in flags:
         if flag not in offered:
             raise unknown_name("option", flag, offered)
-    given = {flag: Path(value) if flag == "data" else value for flag, value in flags.items()}
+    paths = {
+        name for name, hint in get_type_hints(resolved_world.flags).items() if Path in (hint, *get_args(hint))
+    }
+    given = {
+        flag: Path(value) if flag in paths and isinstance(value, str) else value
+        for flag, value in flags.items()
+    }
     return scenario_named(resolved_world, resolved_world.flags(**given), name or None)
 
 

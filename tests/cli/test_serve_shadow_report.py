@@ -62,6 +62,7 @@ def test_a_shadow_says_what_it_would_have_saved(
     assert report["served_as_promised"]["measured"] == 1.0
     assert report["served_as_promised"]["would_estimated"] > 0.98
     assert "by learned (estimated)" in ended.out
+    assert "less than an hour: too short to judge by" in ended.out
     saved = report["saved"]["gpu_hours"]
     assert f"at $2 a GPU and hour: ${2 * saved:,.2f}" in ended.out
     assert "estimated" in ended.out

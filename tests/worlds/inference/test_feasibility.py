@@ -49,3 +49,14 @@ def test_a_trace_says_what_nobody_could_serve(tmp_path: Path) -> None:
     scenario = replace(PRESETS["colocated"], name="own", source="file", place=place, playback=Playback())
     assert "25.0 % of the requests would be late on an idle instance" in scenario.caution([0])
     assert "more than 75.0 % as promised" in scenario.caution([0])
+
+
+def test_more_than_all_instances_can_do_is_told_and_nobody_serves_it() -> None:
+    surge = PRESETS["surge"]
+    limited = replace(
+        surge, control=replace(surge.control, limits=replace(surge.control.limits, most_in_total=6))
+    )
+    assert "there may be 6: no controller keeps up" in limited.caution([0])
+    assert surge.caution([0]) == ""
+    outcome = play(limited, limited.load(0), POLICIES.make("oracle"), 0)
+    assert outcome.measures["slo_attainment"] < 60.0

@@ -22,7 +22,7 @@ from proreus.worlds.inference.policies.load_futures import (
     drawn_loads,
     grid_of,
 )
-from proreus.worlds.inference.policies.planner import Planner, Thought, worst_tenth
+from proreus.worlds.inference.policies.planner import Planner, Thought, _note, worst_tenth
 from proreus.worlds.inference.policies.reserve import Demand, first_memory
 from proreus.worlds.inference.policies.reserve_controller import Asked
 from proreus.worlds.inference.policies.reserve_weights import net_of
@@ -348,3 +348,13 @@ def test_any_start_is_answered(start_seconds: float) -> None:
 
 def test_starts_beyond_what_the_forecast_knows_are_left_to_others() -> None:
     assert "a start takes 5,000 s" in _planner().unsure(_look(start_seconds=5_000.0))
+
+
+def test_the_reason_says_cheapest_only_of_the_cheapest() -> None:
+    costs = np.array([[4.0, 3.0, 2.0], [4.0, 3.0, 3.5]]) * 3_600.0
+    thought = Thought(np.array([3, 4, 5]), costs, costs.mean(axis=0), base=0, chosen=0, least=3)
+    unsure = _note(thought)
+    assert unsure.startswith("As learned, 3: 5 is cheaper on average and in 2 of 2 futures, but not by more")
+    assert "but 6 there must be" in _note(replace(thought, base=0, least=6))
+    assert "which would hold 3: cheapest in 2 futures" in _note(replace(thought, chosen=2))
+    assert "cheapest of what may be chosen" in _note(replace(thought, chosen=1))

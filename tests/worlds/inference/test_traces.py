@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from proreus.api import make_scenario
 from proreus.contract.scenario import PARTS
 from proreus.model.errors import InputError, UsageError
 from proreus.worlds.inference.datasets.generator import CONVERSATION, Load, generate
@@ -169,3 +170,9 @@ def test_real_recordings_are_read() -> None:
     assert len(read_mooncake(data / "mooncake" / "conversation_trace.jsonl")) == 12_031
     rates = read_servegen(data / "servegen" / "m-large")
     assert len(rates) == 14 * 144 and 40 < rates.min() < 60 and 550 < rates.max() < 620
+
+
+def test_python_takes_a_file_by_its_name(tmp_path: Path) -> None:
+    place = written(tmp_path, "mine.csv", "arrival,prompt,output\n2.5,10,3\n1,20,4\n")
+    scenario = make_scenario("inference", "steady", trace=str(place))
+    assert len(scenario.load(0)) == 2

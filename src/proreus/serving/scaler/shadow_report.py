@@ -20,6 +20,8 @@ from proreus.worlds.inference.state.shadow_fleet import ShadowTally
 
 _LONGEST_LINE = 1024 * 1024
 _MOST = 1e15
+_SHORT = 3_600.0
+"""Seconds in shadow below which a report says that they are few."""
 
 
 class _ShadowLine(msgspec.Struct):
@@ -178,6 +180,8 @@ def _told(name: str, report: ObjectReport, price: float) -> str:
         f"  The estimate is of a fluid model. Of the real replicas it says {report.modelled:.2%},",
         f"  so it errs by {100 * (report.modelled - report.measured):+.2f} points there.",
     ]
+    if report.tally.seconds < _SHORT:
+        lines.append("This is less than an hour: too short to judge by, what it began with decides.")
     if report.refused:
         counted = ", ".join(f"{why} {count:,}" for why, count in report.refused.most_common())
         lines.append(f"The policy did not decide at some looks, and kept what it had: {counted}")

@@ -26,7 +26,7 @@ from proreus.worlds.inference.model.prefixes import own_blocks
 from proreus.worlds.inference.model.requests import RequestTrace
 from proreus.worlds.inference.model.service import BATCH, INTERACTIVE, ServiceClass
 from proreus.worlds.inference.model.start_up import Limits, StartUp, starting_within
-from proreus.worlds.inference.simulation.feasibility import hopeless
+from proreus.worlds.inference.simulation.feasibility import busy_instances, hopeless
 from proreus.worlds.inference.simulation.machines import Further, InitialInstances, machines_of
 from proreus.worlds.inference.simulation.options import ControlOptions
 from proreus.worlds.inference.simulation.world import InferenceRun
@@ -35,6 +35,10 @@ Source = Literal["generated", "azure", "mooncake", "servegen", "file"]
 SEEDS_APART = 1_000_000
 _WORTH_A_WORD = 0.005
 """Share of requests that cannot be served as promised, from which it is told."""
+_BEYOND = 1.15
+"""How many times what there may be is surely too much: instances do a little more than their ability says."""
+_LONGEST_LOOK = 3.0 * 3_600.0
+"""Seconds of a run."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +126,30 @@ class InferenceScenario:
 
     def caution(self, seeds: Sequence[int]) -> str:
         """Recorded hours and days come again; and what no controller could serve as promised."""
-        return "; ".join(filter(None, (self._comes_again(seeds), self._hopeless(seeds))))
+        return "; ".join(
+            filter(None, (self._comes_again(seeds), self._hopeless(seeds), self._too_few(seeds)))
+        )
+
+    def _too_few(self, seeds: Sequence[int]) -> str:
+        """Where all instances that there may be are fewer than the requests keep busy. Of several models
+        and of prompts that begin alike it is not known; whole days are not looked through for it."""
+        caches = any(kind.prefix_cache for kind in self.machines.spec().kinds)
+        if caches or len(self.machines.shares()) > 1 or self.load_.seconds > _LONGEST_LOOK:
+            return ""
+        seed, limits = min(seeds, default=0), self.control.limits
+        trace = self.load(seed)
+        seen = self.start(trace, seed).next_decision()
+        if seen is None:
+            return ""
+        busy = busy_instances(trace, seen.abilities[0], seen.abilities[-1])
+        most = min(limits.most_in_total, limits.most * len(seen.pools))
+        if busy.mean > _BEYOND * most:
+            told = f"{busy.mean:.1f} instances busy on average"
+        elif busy.most > _BEYOND * most:
+            told = f"{busy.most:.1f} instances busy in their busiest five minutes"
+        else:
+            return ""
+        return f"{self.name}: requests keep {told}, and there may be {most}: no controller keeps up with them"
 
     def _hopeless(self, seeds: Sequence[int]) -> str:
         if self.source in ("generated", "servegen"):  # prompts of at most 8,192 tokens

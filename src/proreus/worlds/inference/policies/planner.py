@@ -96,6 +96,8 @@ class Thought:
     """Place of what `learned` would hold."""
     chosen: int
     """Place of what is held."""
+    least: int = 0
+    """Total below which nothing may be chosen, whatever futures say."""
 
     @property
     def expected(self) -> F64:
@@ -242,7 +244,7 @@ class Planner(Reserve):
         spread = float((costs[:, best] - costs[:, base]).std())
         proof = prices.fewer if totals[best] < totals[base] else prices.more
         sure = scores[best] < scores[base] - proof * spread
-        return Thought(totals, costs, scores, base, best if sure else base)
+        return Thought(totals, costs, scores, base, best if sure else base, least)
 
     def explain(self, observation: InferenceObservation, /) -> Explanation:
         """The decision, and what each candidate costs in the futures; asking changes nothing."""
@@ -292,12 +294,25 @@ def _least(seen: InferenceObservation, asked: Asked, own: int) -> int:
 
 
 def _note(thought: Thought) -> str:
-    chosen, base = thought.chosen, thought.base
-    held = int(thought.totals[base])
-    futures = len(thought.costs)
-    way = f"As learned, {held}" if chosen == base else f"Other than learned, which would hold {held}"
-    others = [place for place in range(len(thought.totals)) if place != chosen]
+    chosen, base, totals = thought.chosen, thought.base, thought.totals
+    futures, cheapest = len(thought.costs), int(np.argmin(thought.scores))
+    if chosen == base and cheapest != base:
+        better = int((thought.costs[:, cheapest] < thought.costs[:, base]).sum())
+        other = f"{totals[cheapest]} is cheaper on average and in {better} of {futures} futures"
+        why = (
+            f"but {thought.least} there must be"
+            if totals[cheapest] < thought.least
+            else "but not by more than futures differ"
+        )
+        return f"As learned, {totals[base]}: {other}, {why}. Costs are in instance-hours."
+    way = (
+        f"As learned, {totals[base]}"
+        if chosen == base
+        else f"Other than learned, which would hold {totals[base]}"
+    )
+    others = [place for place in range(len(totals)) if place != chosen]
     next_best = min(others, key=lambda place: float(thought.scores[place]))
     difference = thought.costs[:, next_best] - thought.costs[:, chosen]
-    told = lead(str(thought.totals[next_best]), int((difference > 0).sum()), int((difference != 0).sum()))
-    return f"{way}: cheapest in {futures} futures, in instance-hours. {told}"
+    told = lead(str(totals[next_best]), int((difference > 0).sum()), int((difference != 0).sum()))
+    cheap = "cheapest" if chosen == cheapest else "cheapest of what may be chosen"
+    return f"{way}: {cheap} in {futures} futures, in instance-hours. {told}"

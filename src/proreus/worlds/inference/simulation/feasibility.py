@@ -1,6 +1,9 @@
-"""What no controller could serve as promised: requests that would be late on an idle instance."""
+"""What no controller could serve as promised: requests that would be late on an idle instance, and more of
+them than all instances that there may be can do."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,6 +15,31 @@ from proreus.worlds.inference.simulation.cluster import Timings
 from proreus.worlds.inference.simulation.iteration_time import timing_of
 from proreus.worlds.inference.simulation.options import ControlOptions
 from proreus.worlds.inference.simulation.slowdown import decode_seconds, prompt_seconds
+from proreus.worlds.inference.state.observation import Ability
+
+_LONG = 300.0
+"""Seconds for which nobody waits."""
+
+
+class BusyInstances(NamedTuple):
+    """How many instances requests keep busy."""
+
+    mean: float
+    most: float
+    """In the five minutes in which most comes; of a shorter run, over all of it."""
+
+
+def busy_instances(trace: RequestTrace, prompts: Ability, tokens: Ability) -> BusyInstances:
+    """As the abilities of those that compute prompts and that generate say."""
+    work = trace.prompt / prompts.prompt_tokens + trace.output / tokens.output_tokens
+    since = trace.arrival - trace.arrival[0]
+    span = float(since[-1])
+    parts = max(int(span // _LONG), 1)
+    by_part = np.bincount(np.minimum((since // _LONG).astype(np.int64), parts - 1), work, parts)
+    # The last part is longer, unless it is the only one.
+    seconds = np.full(parts, _LONG)
+    seconds[-1] = max(span - _LONG * (parts - 1), 1.0)
+    return BusyInstances(float(work.sum()) / max(span, 1.0), float((by_part / seconds).max()))
 
 
 def hopeless(trace: RequestTrace, spec: ClusterSpec, timings: Timings, options: ControlOptions) -> Bool:
