@@ -158,10 +158,10 @@ TABLES: Mapping[str, Table | MeasuresTable | Ahead] = {
     "learned-promises": Table("inference-learned", "slo_attainment", _LEARNED_ON, _LEARNED_BESIDE),
     "learned-turns": Table("inference-learned", "oscillation", _LEARNED_ON, _LEARNED_BESIDE, digits=1),
     "learned-days-weighed": Table(
-        "inference-learned", "weighed_gpu_hours", _WHOLE_DAYS, _RULES_BESIDE, digits=1
+        "inference-learned", "weighed_gpu_hours", _WHOLE_DAYS, _LEARNED_BESIDE, digits=1
     ),
-    "learned-days-promises": Table("inference-learned", "slo_attainment", _WHOLE_DAYS, _RULES_BESIDE),
-    "learned-days-turns": Table("inference-learned", "oscillation", _WHOLE_DAYS, _RULES_BESIDE, digits=1),
+    "learned-days-promises": Table("inference-learned", "slo_attainment", _WHOLE_DAYS, _LEARNED_BESIDE),
+    "learned-days-turns": Table("inference-learned", "oscillation", _WHOLE_DAYS, _LEARNED_BESIDE, digits=1),
     "elsewhere-weighed": Table("inference-learned", "weighed_gpu_hours", _ELSEWHERE, _RULES_BESIDE, digits=1),
     "elsewhere-promises": Table("inference-learned", "slo_attainment", _ELSEWHERE, _RULES_BESIDE),
     "elsewhere-ahead": Table("inference-learned", "ahead_of_best", _ELSEWHERE, ["learned"], digits=1),
