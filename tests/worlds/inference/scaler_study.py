@@ -1,6 +1,6 @@
 """The learned controller beside the rules: all scenarios, load families that it never saw, traces kept back.
 
-    PYTHONPATH=src python -m tests.worlds.inference.scaler_study OUT --seeds 1000 20
+    PYTHONPATH=src python -m tests.worlds.inference.scaler_study OUT --seeds 11000 20 --bounds 5
 
 Every policy plays the same requests. Runs are kept in OUT/runs, so that a study that was stopped goes on
 where it was. It writes OUT/inference-learned.json as `docs/results` keeps it, with how far `learned` is ahead
@@ -45,7 +45,7 @@ _WITHOUT_BOUND = ("servegen", "day")
 RULES = ("predictive", "tokenscale", "chiron")
 POLICIES_PLAYED = ("learned", *RULES, "plan", "oracle")
 MEASURES = {"weighed_gpu_hours": "h", "slo_attainment": "%", "gpu_hours": "h", "oscillation": "an hour"}
-COMMAND = "PYTHONPATH=src python -m tests.worlds.inference.scaler_study OUT"
+COMMAND = "PYTHONPATH=src python -m tests.worlds.inference.scaler_study OUT --seeds 11000 20 --bounds 5"
 
 
 def scenario_of(name: str) -> InferenceScenario:
@@ -158,7 +158,8 @@ def main(arguments: list[str]) -> None:
             found = rows_of(runs, name, seeds_of(name, seeds), played, asked.bounds, processes)
             rows += found
             told = [
-                f"{row['policy']} {row['mean']:.2f} ± {row['mean'] - row['low']:.2f}"
+                f"{row['policy']} {row['mean']:.2f}"
+                + ("" if row["low"] is None else f" ± {row['mean'] - row['low']:.2f}")
                 for row in found
                 if row["measure"] == "weighed_gpu_hours" or row["measure"].startswith("ahead")
             ]

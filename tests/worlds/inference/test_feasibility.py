@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from proreus.worlds.inference.datasets.recorded import Playback
 from proreus.worlds.inference.datasets.timings import timings_of
@@ -13,7 +14,8 @@ from proreus.worlds.inference.model.requests import trace_of
 from proreus.worlds.inference.play import play
 from proreus.worlds.inference.policies.catalogue import POLICIES
 from proreus.worlds.inference.scenarios import PRESETS
-from proreus.worlds.inference.simulation.feasibility import hopeless
+from proreus.worlds.inference.simulation.feasibility import busy_instances, hopeless
+from proreus.worlds.inference.state.observation import Ability
 
 
 def _late(prompts: list[int]) -> list[bool]:
@@ -60,3 +62,29 @@ def test_more_than_all_instances_can_do_is_told_and_nobody_serves_it() -> None:
     assert surge.caution([0]) == ""
     outcome = play(limited, limited.load(0), POLICIES.make("oracle"), 0)
     assert outcome.measures["slo_attainment"] < 60.0
+
+
+def test_a_burst_that_can_be_worked_off_is_not_too_much(tmp_path: Path) -> None:
+    place = tmp_path / "burst.csv"
+    place.write_text("arrival,prompt,output\n" + "5,2000,300\n" * 500)
+    scenario = replace(PRESETS["colocated"], name="burst", source="file", place=place, playback=Playback())
+    assert "no controller" not in scenario.caution([0])
+
+
+def test_a_run_without_requests_is_not_too_much() -> None:
+    steady = PRESETS["steady"]
+    quiet = replace(steady, load_=replace(steady.load_, rate=1e-6, seconds=60.0))
+    assert quiet.caution([0]) == ""
+
+
+@pytest.mark.parametrize(("seconds", "mean", "most"), [(600.0, 1.0, 1.0), (60.0, 0.2, 0.2)])
+def test_busy_instances_are_reckoned_over_five_minutes_at_least(
+    seconds: float, mean: float, most: float
+) -> None:
+    """One request a second, each of a second's work."""
+    count = int(seconds) + 1
+    whole = np.full(count, 1_000, dtype=np.int32)
+    trace = trace_of("even", np.arange(count, dtype=np.float64), whole, np.zeros(count, dtype=np.int32) + 1)
+    ability = Ability(prompt_tokens=1_000.0, output_tokens=1e9, kv_tokens=1e9)
+    busy = busy_instances(trace, ability, ability)
+    assert busy.mean == pytest.approx(mean, rel=0.02) and busy.most == pytest.approx(most, rel=0.02)

@@ -276,11 +276,13 @@ def test_a_search_in_the_simulator_moves_the_caution_of_its_base_alone() -> None
         wasteful[_LEAN] = 6.0
         (start, worse), counts = goal.fitness([goal.start, wasteful], drawn)
     assert worse < start - 0.05 and counts == {"runs": 4}
-    base = goal.tensors(np.zeros_like(goal.start))
-    assert all(np.array_equal(tensor, TENSORS[name]) for name, tensor in base.items())
     begin, moved = goal.tensors(goal.start), goal.tensors(wasteful)
+    assert all(np.array_equal(tensor, TENSORS[name]) for name, tensor in begin.items())
     assert moved[BIAS][LEAN] == pytest.approx(TENSORS[BIAS][LEAN] + 6.0)
     assert [name for name in TENSORS if not np.array_equal(moved[name], begin[name])] == [BIAS]
+    weighed = goal.tensors(np.eye(wasteful.size)[-1])
+    assert [name for name in TENSORS if not np.array_equal(weighed[name], begin[name])] == [WEIGHT]
+    assert np.count_nonzero(weighed[WEIGHT] != begin[WEIGHT]) == 1
 
 
 def test_hours_of_a_day_begin_with_instances_enough() -> None:

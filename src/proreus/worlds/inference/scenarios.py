@@ -38,7 +38,7 @@ _WORTH_A_WORD = 0.005
 _BEYOND = 1.15
 """How many times what there may be is surely too much: instances do a little more than their ability says."""
 _LONGEST_LOOK = 3.0 * 3_600.0
-"""Seconds of a run."""
+"""Seconds of a run, of requests that are drawn, which are looked through beforehand."""
 
 
 @dataclass(frozen=True)
@@ -126,22 +126,36 @@ class InferenceScenario:
 
     def caution(self, seeds: Sequence[int]) -> str:
         """Recorded hours and days come again; and what no controller could serve as promised."""
-        return "; ".join(
-            filter(None, (self._comes_again(seeds), self._hopeless(seeds), self._too_few(seeds)))
+        told = [self._comes_again(seeds)]
+        whole_days = self.source in ("generated", "servegen") and self.load_.seconds > _LONGEST_LOOK
+        if not whole_days:
+            seed = min(seeds, default=0)
+            trace = self.load(seed)
+            told += [self._hopeless(trace), self._too_few(trace, seed)]
+        return "; ".join(filter(None, told))
+
+    def _hopeless(self, trace: RequestTrace) -> str:
+        if self.source in ("generated", "servegen"):  # prompts of at most 8,192 tokens
+            return ""
+        spec = self.machines.spec()
+        late = hopeless(trace, spec, timings_of(spec, self.table), self.control)
+        if late.mean() < _WORTH_A_WORD:
+            return ""
+        return (
+            f"{self.name}: {100.0 * late.mean():.1f} % of the requests would be late on an idle instance, so "
+            f"no controller serves more than {100.0 * (1.0 - late.mean()):.1f} % as promised"
         )
 
-    def _too_few(self, seeds: Sequence[int]) -> str:
+    def _too_few(self, trace: RequestTrace, seed: int) -> str:
         """Where all instances that there may be are fewer than the requests keep busy. Of several models
-        and of prompts that begin alike it is not known; whole days are not looked through for it."""
+        and of prompts that begin alike it is not known."""
         caches = any(kind.prefix_cache for kind in self.machines.spec().kinds)
-        if caches or len(self.machines.shares()) > 1 or self.load_.seconds > _LONGEST_LOOK:
+        if caches or len(self.machines.shares()) > 1:
             return ""
-        seed, limits = min(seeds, default=0), self.control.limits
-        trace = self.load(seed)
         seen = self.start(trace, seed).next_decision()
         if seen is None:
             return ""
-        busy = busy_instances(trace, seen.abilities[0], seen.abilities[-1])
+        busy, limits = busy_instances(trace, seen.abilities[0], seen.abilities[-1]), self.control.limits
         most = min(limits.most_in_total, limits.most * len(seen.pools))
         if busy.mean > _BEYOND * most:
             told = f"{busy.mean:.1f} instances busy on average"
@@ -150,18 +164,6 @@ class InferenceScenario:
         else:
             return ""
         return f"{self.name}: requests keep {told}, and there may be {most}: no controller keeps up with them"
-
-    def _hopeless(self, seeds: Sequence[int]) -> str:
-        if self.source in ("generated", "servegen"):  # prompts of at most 8,192 tokens
-            return ""
-        spec, trace = self.machines.spec(), self.load(min(seeds, default=0))
-        late = hopeless(trace, spec, timings_of(spec, self.table), self.control)
-        if late.mean() < _WORTH_A_WORD:
-            return ""
-        return (
-            f"{self.name}: {100.0 * late.mean():.1f} % of the requests would be late on an idle instance, so "
-            f"no controller serves more than {100.0 * (1.0 - late.mean()):.1f} % as promised"
-        )
 
     def _comes_again(self, seeds: Sequence[int]) -> str:
         if self.playback is not None:

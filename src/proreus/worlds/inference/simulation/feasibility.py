@@ -25,21 +25,24 @@ class BusyInstances(NamedTuple):
     """How many instances requests keep busy."""
 
     mean: float
+    """Over the whole run, five minutes at least: a burst may be worked off after it."""
     most: float
-    """In the five minutes in which most comes; of a shorter run, over all of it."""
+    """In the five minutes in which most comes."""
 
 
 def busy_instances(trace: RequestTrace, prompts: Ability, tokens: Ability) -> BusyInstances:
     """As the abilities of those that compute prompts and that generate say."""
+    if not len(trace):
+        return BusyInstances(0.0, 0.0)
     work = trace.prompt / prompts.prompt_tokens + trace.output / tokens.output_tokens
     since = trace.arrival - trace.arrival[0]
-    span = float(since[-1])
-    parts = max(int(span // _LONG), 1)
+    span = max(float(since[-1]), _LONG)
+    parts = int(span // _LONG)
+    # The last part is the longer one.
     by_part = np.bincount(np.minimum((since // _LONG).astype(np.int64), parts - 1), work, parts)
-    # The last part is longer, unless it is the only one.
     seconds = np.full(parts, _LONG)
-    seconds[-1] = max(span - _LONG * (parts - 1), 1.0)
-    return BusyInstances(float(work.sum()) / max(span, 1.0), float((by_part / seconds).max()))
+    seconds[-1] = span - _LONG * (parts - 1)
+    return BusyInstances(float(work.sum()) / span, float((by_part / seconds).max()))
 
 
 def hopeless(trace: RequestTrace, spec: ClusterSpec, timings: Timings, options: ControlOptions) -> Bool:
