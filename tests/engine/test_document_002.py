@@ -79,7 +79,7 @@ def told(client: K8sClient, name: str, reason: str) -> str:
 
 def test_a_node_of_80_that_holds_40_refuses_50_and_says_why(client: K8sClient) -> None:
     pods = PodController(client)
-    node = NodeController(client).list()[0]
+    node = until(lambda: NodeController(client).list())[0]  # it registers itself after the API answers
     assert node.allocatable[DISK] == 80 and node.allocatable["proreus.io/network-mbps"] == 1000
     pods.create(pod("takes-40", 40))
     until(lambda: pods.get("takes-40").phase == "Running")
